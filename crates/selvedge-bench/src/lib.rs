@@ -70,18 +70,32 @@ pub struct Load {
     pub outstanding: u64,
     /// True to use the HTTP API of a server in this process. Default: false, calls in this process.
     pub http: bool,
+    /// True to let the server demand API keys: submitters and workers send one each. Only with `http`. Default: false.
+    pub keys: bool,
 }
 
 impl Default for Load {
     fn default() -> Self {
-        Load { executions: 150_000, batch: 100, submitters: 4, workers: 4, outstanding: 800, http: false }
+        Load {
+            executions: 150_000,
+            batch: 100,
+            submitters: 4,
+            workers: 4,
+            outstanding: 800,
+            http: false,
+            keys: false,
+        }
     }
 }
 
 impl Load {
     /// Returns the name of the transport in reports.
     fn transport(&self) -> &'static str {
-        if self.http { "http" } else { "in_process" }
+        match (self.http, self.keys) {
+            (true, true) => "http_keys",
+            (true, false) => "http",
+            (false, _) => "in_process",
+        }
     }
 }
 

@@ -11,7 +11,7 @@ pub struct Report {
     pub scenario: &'static str,
     /// The kind of store: `postgres` or `sqlite`.
     pub store: &'static str,
-    /// The transport: `in_process` or `http`.
+    /// The transport: `in_process`, `http` or `http_keys`.
     pub transport: &'static str,
     /// The number of executions.
     pub executions: u64,

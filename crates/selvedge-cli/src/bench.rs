@@ -23,6 +23,9 @@ pub struct Arguments {
     /// Go through the HTTP API of a server in this process
     #[arg(long)]
     pub http: bool,
+    /// --http: let the server demand API keys, one of the role submitter and one of the role worker
+    #[arg(long, requires = "http")]
+    pub keys: bool,
     /// Print one JSON object on one line
     #[arg(long)]
     pub json: bool,
@@ -110,6 +113,7 @@ const EXAMPLES: &str = "\
 Examples:
   selvedge bench queue
   selvedge bench queue --store postgres://postgres@127.0.0.1/postgres --http
+  selvedge bench queue --store postgres://postgres@127.0.0.1/postgres --http --keys
   selvedge bench latency --store postgres://postgres@127.0.0.1/postgres --json
   selvedge bench queue --limits --store postgres://postgres@127.0.0.1/postgres
   selvedge bench queue --limits=lane
@@ -194,6 +198,7 @@ async fn measure(arguments: &Arguments) -> Result<Report, Error> {
         workers: arguments.workers.unwrap_or(arguments.default_workers()).max(1),
         outstanding: arguments.outstanding,
         http: arguments.http,
+        keys: arguments.keys,
     };
     match arguments.scenario {
         Scenario::Floor => floor::run(&place, load.batch, load.workers).await,
@@ -337,6 +342,12 @@ mod tests {
         let some = limits::Limits { usage: false, ..all };
         assert_eq!(limits("queue --limits=lane,budget"), Some(some));
         assert!(parse("queue --limits=floor").is_err());
+    }
+
+    #[test]
+    fn keys_need_http() {
+        assert!(parse("queue --http --keys").is_ok_and(|arguments| arguments.keys));
+        assert!(parse("queue --keys").is_err());
     }
 
     #[test]

@@ -219,9 +219,12 @@ fn masked(argument: &Arg, value: &str) -> String {
 
 /// Writes the values of a setting in TOML.
 fn written(argument: &Arg, values: &[String]) -> String {
+    // TOML knows no +5 and no 007, and a name such as 007 keeps its zeros.
+    let is_number = |value: &str| value.parse::<i64>().is_ok_and(|number| number.to_string() == value);
     // Text of JSON is text of TOML.
-    let quoted = |value: &String| match (argument.get_action(), value.parse::<i64>()) {
-        (ArgAction::SetTrue, _) | (_, Ok(_)) => value.clone(),
+    let quoted = |value: &String| match argument.get_action() {
+        ArgAction::SetTrue => value.clone(),
+        _ if is_number(value) => value.clone(),
         _ => serde_json::Value::from(value.as_str()).to_string(),
     };
     match (argument.get_action(), values) {
@@ -236,6 +239,21 @@ fn written(argument: &Arg, values: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_number_in_its_usual_form_is_written_without_quotes() {
+        let argument = Arg::new("a").long("a");
+        for (value, expected) in [
+            ("7", "7"),
+            ("-7", "-7"),
+            ("+7", "\"+7\""),
+            ("007", "\"007\""),
+            ("7s", "\"7s\""),
+            ("-0", "\"-0\""),
+        ] {
+            assert_eq!(written(&argument, &[value.to_owned()]), expected);
+        }
+    }
 
     #[test]
     fn the_distance_of_names_counts_the_letters_that_differ() {

@@ -6,6 +6,7 @@
 mod admin_key;
 mod bench;
 mod config;
+mod defaults;
 mod dev;
 mod duration;
 mod failure;

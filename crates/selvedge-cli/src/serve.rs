@@ -21,6 +21,7 @@ use std::future::{Future, pending};
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -61,10 +62,10 @@ pub struct Arguments {
     /// variable SELVEDGE_SECRET can hold the secret itself [default: a secret that the store keeps]
     #[arg(long, env = secret::FILE_VARIABLE, value_name = "PATH")]
     pub secret_file: Option<PathBuf>,
-    /// Send traces by OTLP to this collector, for example http://127.0.0.1:4318 [default:
+    /// Send traces by OTLP to this collector, for example http://127.0.0.1:4318 or https://collector.example.org [default:
     /// $OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or $OTEL_EXPORTER_OTLP_ENDPOINT, else none are sent]
     #[cfg(feature = "otlp")]
-    #[arg(long, env = "SELVEDGE_OTLP_ENDPOINT", value_name = "URL")]
+    #[arg(long, env = "SELVEDGE_OTLP_ENDPOINT", hide_env_values = true, value_name = "URL")]
     pub otlp_endpoint: Option<String>,
     /// Print the ready line as a JSON object
     #[arg(long, env = "SELVEDGE_JSON", value_parser = flag::parser("SELVEDGE_JSON"))]
@@ -157,18 +158,19 @@ impl Server {
         let url = format!("{scheme}://{local}");
         opened.served_at(&url);
         let mut engine_options = Options { secret, ..settings.engine() };
-        if let Some(name) = settings.reconciler_namespace() {
-            engine_options.scope.namespace = Some(find_namespace(&*opened.store(), name).await?);
-        }
         #[cfg(feature = "otlp")]
         {
             engine_options.spans = exporter.as_ref().map(|exporter| exporter.sink.clone());
         }
-        let engine = Engine::start(opened.store(), engine_options).await;
-        let engine = engine.map_err(|error| Failure::of_store(&address, &error))?;
+        let started = start(opened.store(), engine_options, settings.reconciler_namespace(), &address).await;
+        let (engine, keys_required) = match started {
+            Ok(started) => started,
+            Err(failure) => {
+                opened.store().close().await;
+                return Err(failure);
+            }
+        };
         tracing::info!("{source}");
-        let has_keys = engine.clone().into_inner().has_api_keys().await;
-        let keys_required = has_keys.map_err(|error| Failure::of_store(&address, &error))?;
         options.auth = settings.auth(admin_key, keys_required);
         match (options.auth.is_on(), options.auth.admin_key.is_some()) {
             (true, true) => tracing::info!("requests need an API key"),
@@ -255,6 +257,27 @@ impl Server {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(Failure::Failed(format!("the server failed: {error}; start it again"))),
             Err(error) => Err(Failure::Failed(format!("the server failed: {error}; please report this"))),
+        }
+    }
+}
+
+/// Starts the engine. Returns it, and true if the store has API keys.
+async fn start(
+    store: Arc<dyn Store>,
+    mut options: Options,
+    namespace: Option<&str>,
+    address: &Address,
+) -> Result<(Engine, bool), Failure> {
+    if let Some(name) = namespace {
+        options.scope.namespace = Some(find_namespace(&*store, name).await?);
+    }
+    let engine = Engine::start(store, options).await;
+    let engine = engine.map_err(|error| Failure::of_store(address, &error))?;
+    match engine.clone().into_inner().has_api_keys().await {
+        Ok(has_keys) => Ok((engine, has_keys)),
+        Err(error) => {
+            engine.shutdown_within(LEAST_GRACE).await;
+            Err(Failure::of_store(address, &error))
         }
     }
 }

@@ -2,17 +2,23 @@
 //! variable and its default. The settings file and `--print-config` (`config`) take their names from here.
 
 use crate::admin_key;
+use crate::defaults::DefaultArguments;
 use crate::duration;
 use crate::failure::Failure;
 use crate::size;
 use clap::Args;
 use selvedge::{Intervals, Options, PostgresSettings};
-use selvedge_server::{AddressBlock, AdminKey, AuthOptions, ConnectionLimits, HttpMetrics, Tls, TlsFiles};
+use selvedge_server::{
+    AddressBlock, AdminKey, AuthOptions, ConnectionLimits, Draining, HttpMetrics, Tls, TlsFiles,
+};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// The interval at which waiting claims poll the store if there are no notifications from other servers.
 const POLL_WITHOUT_NOTIFICATIONS: Duration = Duration::from_millis(500);
+
+/// The largest limit of a head: the size of the buffer in which the HTTP library parses it.
+const HEAD_BYTES_MAX: u64 = 400 << 10;
 
 /// The keys of callers.
 #[derive(Args, Clone, Debug)]
@@ -87,9 +93,9 @@ pub struct LimitArguments {
     #[arg(long, env = "SELVEDGE_HEAD_TIME", value_name = "DURATION", default_value = "60s",
           value_parser = duration::between("100ms", "1d"))]
     head_time: Duration,
-    /// Allow a head of a request of this size
+    /// Allow a head of a request of this size, at most 400KiB
     #[arg(long, env = "SELVEDGE_HEAD_BYTES", value_name = "SIZE", default_value = "64KiB",
-          value_parser = size::between(8192, 16 << 20))]
+          value_parser = size::between(8192, HEAD_BYTES_MAX))]
     head_bytes: u64,
     /// Allow this time between two parts of a body
     #[arg(long, env = "SELVEDGE_BODY_PART_TIME", value_name = "DURATION", default_value = "10s",
@@ -265,6 +271,8 @@ pub struct Settings {
     #[command(flatten)]
     background: BackgroundArguments,
     #[command(flatten)]
+    defaults: DefaultArguments,
+    #[command(flatten)]
     postgres: PostgresArguments,
 }
 
@@ -291,7 +299,7 @@ impl Settings {
 
     /// Returns the options of the engine, without the secret and the namespace of the reconcilers.
     pub fn engine(&self) -> Options {
-        self.background.options(self.limits.grace)
+        Options { defaults: self.defaults.defaults(), ..self.background.options(self.limits.grace) }
     }
 
     /// Returns the settings of a Postgres store.
@@ -319,6 +327,7 @@ impl Settings {
             tls_reload: self.tls.tls_reload,
             auth: AuthOptions::default(),
             metrics: HttpMetrics::default(),
+            draining: Draining::default(),
         })
     }
 }
@@ -327,6 +336,7 @@ impl Settings {
 mod tests {
     use super::*;
     use clap::Parser;
+    use selvedge::core::Backoff;
 
     #[derive(Parser)]
     struct Command {
@@ -341,6 +351,27 @@ mod tests {
         assert_eq!(format!("{:?}", settings.postgres()), format!("{:?}", PostgresSettings::default()));
         let server = settings.server().expect("there are no files to read");
         assert_eq!(format!("{server:?}"), format!("{:?}", selvedge_server::Options::default()));
+    }
+
+    #[test]
+    fn the_head_of_a_request_fits_into_the_buffer_of_the_library() {
+        assert!(Command::try_parse_from(["serve", "--head-bytes", "400KiB"]).is_ok());
+        let refused = Command::try_parse_from(["serve", "--head-bytes", "401KiB"]).err();
+        let refused = refused.map(|error| error.to_string()).unwrap_or_default();
+        assert!(refused.contains("between 8KiB and 400KiB"), "{refused}");
+    }
+
+    #[test]
+    fn defaults_of_executions_are_settings() {
+        let arguments = "serve --retention 1d --max-retries 5 --backoff-max 10s --idempotency-window 1h \
+                         --suspension-timeout 2d --lease-ttl 5s";
+        let defaults = Command::parse_from(arguments.split_whitespace()).settings.engine().defaults;
+        let retry = defaults.retry.expect("the retry is another one");
+        assert_eq!((retry.max_retries, retry.max_interruptions), (5, 100));
+        assert!(matches!(retry.backoff, Backoff::Exponential { initial_ms: 1000, max_ms: 10_000, .. }));
+        let hour = 3_600_000;
+        assert_eq!((defaults.retention_ms, defaults.idempotency_window_ms), (24 * hour, Some(hour)));
+        assert_eq!((defaults.suspension_timeout_ms, defaults.lease_ttl_ms), (Some(48 * hour), 5000));
     }
 
     #[test]

@@ -17,9 +17,15 @@ pub fn between(
         let bytes = digits.parse::<u64>().unwrap_or(u64::MAX).saturating_mul(unit);
         match (least..=largest).contains(&bytes) {
             true => Ok(bytes),
-            false => Err(format!("must lie between {least} and {largest} bytes")),
+            false => Err(format!("must lie between {} and {}", written(least), written(largest))),
         }
     }
+}
+
+/// Writes a size with the largest unit that divides it.
+fn written(bytes: u64) -> String {
+    let unit = UNITS.iter().rev().find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit));
+    unit.map_or_else(|| format!("{bytes} bytes"), |(name, unit)| format!("{}{name}", bytes / unit))
 }
 
 #[cfg(test)]
@@ -35,5 +41,7 @@ mod tests {
         for text in ["", "1023", "2GiB", "64KB", "-1", "1.5MiB", "99999999999999999999GiB"] {
             assert!(parse(text).is_err(), "{text}");
         }
+        assert_eq!(parse("1"), Err("must lie between 1KiB and 1GiB".into()));
+        assert_eq!(written(1025), "1025 bytes");
     }
 }

@@ -318,6 +318,9 @@ mod tests {
         Draft {
             gives_retention: true,
             namespace_retention_ms: Some(9),
+            gives_retry: false,
+            server_retry: Some(std::sync::Arc::new(Retry { max_retries: 9, ..Retry::default() })),
+            server_window_ms: Some(9),
             id: Some(Uuid::from_u128(7)),
             kind: "kind \"é\"".into(),
             lane: "lane".into(),
@@ -412,6 +415,7 @@ mod tests {
             tags: [("team".into(), "a".into())].into(),
             deadline_ms: Some(1_000_000),
             retention_ms: Some(64),
+            server_window_ms: Some(9),
             graph: graph(),
         }
     }

@@ -9,6 +9,8 @@
 mod adoption;
 mod commit;
 mod conformance;
+mod coverage;
+mod defaults;
 mod error;
 mod metrics;
 mod namespace;
@@ -18,6 +20,7 @@ mod registry;
 mod sync;
 mod traces;
 
+pub use defaults::{LEASE_TTL_MS, ServerDefaults};
 pub use error::Error;
 pub use metrics::{
     Distribution, Family, FamilyKind, Histogram, NAMED_MAX, OTHER, Sample, SampleValue, Slots,
@@ -36,6 +39,7 @@ pub use selvedge_store::ReconcilerScope;
 pub use traces::{Span, SpanSink};
 
 use commit::{CommitSinks, Committer, EngineHost, WaitingClaims, dispatcher};
+use coverage::Coverage;
 use metrics::{FlushTask, GaugeReader, Metrics};
 use notify::{HeartbeatThrottle, NotificationTasks, Tail, TailTask, Waiters};
 use reconcilers::Supervisor;
@@ -71,6 +75,8 @@ pub struct Options {
     /// Runs the follow-up work of a commit right after it. Default: true. Switched off only by tests that prove that
     /// the reconcilers find that work too.
     pub dispatch: bool,
+    /// The values that apply where neither a caller nor its namespace gives one.
+    pub defaults: ServerDefaults,
     /// The root secret from which the keys of waitpoint tokens are derived. Default: a secret that is generated once
     /// and kept in the store.
     pub secret: Option<Secret>,
@@ -91,6 +97,7 @@ impl Default for Options {
             notifications: true,
             log_window: Duration::from_secs(7 * 24 * 3600),
             dispatch: true,
+            defaults: ServerDefaults::default(),
             secret: None,
             spans: None,
         }
@@ -117,6 +124,7 @@ struct Inner {
     gauges: GaugeReader,
     flush_task: FlushTask,
     notification_tasks: NotificationTasks,
+    coverage: Coverage,
     secret: Arc<Secret>,
     options: Options,
 }
@@ -155,6 +163,7 @@ impl Engine {
             notification_receiver,
             &options,
         );
+        let coverage = Coverage::start(store.clone(), &options);
         let flush_task = FlushTask::start(Arc::downgrade(&metrics), store.clone());
         let inner = Inner {
             store,
@@ -170,6 +179,7 @@ impl Engine {
             flush_task,
             metrics,
             notification_tasks,
+            coverage,
             secret,
             options,
         };
@@ -201,6 +211,17 @@ impl Engine {
     /// The store, for benchmarks and checks.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store
+    }
+
+    /// Returns the defaults that apply where neither a caller nor its namespace gives a value.
+    pub fn defaults(&self) -> &ServerDefaults {
+        &self.inner.options.defaults
+    }
+
+    /// Returns the names of namespaces whose background work no server does, because the reconcilers of each are restricted
+    /// to another namespace or to a tag. Reads them at most once in 5 s.
+    pub async fn uncovered_namespaces(&self) -> Result<Arc<Vec<Name>>, Error> {
+        Ok(self.inner.coverage.uncovered(&*self.inner.store).await?)
     }
 
     /// Returns the number of batches committed so far and the number of claims that wait now.
@@ -249,6 +270,7 @@ impl Engine {
         let now = tokio::time::Instant::now();
         let aborted = self.inner.supervisor.shutdown(now + grace / 2).await;
         self.inner.notification_tasks.stop();
+        self.inner.coverage.stop();
         self.inner.tail_task.stop();
         // Bounded: a store that does not answer must not block the shutdown.
         let _ = tokio::time::timeout_at(now + grace, self.inner.committer.close()).await;

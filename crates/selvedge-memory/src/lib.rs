@@ -245,7 +245,7 @@ impl Store for MemoryStore {
         self.read(|tables, _| tables.members_of(page))
     }
 
-    async fn due_flows_in(
+    async fn due_flows(
         &self,
         scope: &ReconcilerScope,
         kind: FlowDue,
@@ -255,7 +255,7 @@ impl Store for MemoryStore {
         self.read(|tables, now| tables.due_flows(scope, kind, after, limit, now))
     }
 
-    async fn outbox_in(
+    async fn outbox(
         &self,
         scope: &ReconcilerScope,
         kind: OutboxKind,
@@ -369,7 +369,7 @@ impl Store for MemoryStore {
         self.read(|tables, _| tables.gates.list(namespace, kind, after, limit))
     }
 
-    async fn due_gates_in(
+    async fn due_gates(
         &self,
         scope: &ReconcilerScope,
         after: Option<(Timestamp, GateId)>,
@@ -398,7 +398,7 @@ impl Store for MemoryStore {
         self.read(Tables::overview)
     }
 
-    async fn due_in(
+    async fn due(
         &self,
         scope: &ReconcilerScope,
         kind: DueKind,
@@ -408,7 +408,7 @@ impl Store for MemoryStore {
         self.read(|tables, now| tables.due(scope, kind, after, limit, now))
     }
 
-    async fn expired_leases_in(
+    async fn expired_leases(
         &self,
         scope: &ReconcilerScope,
         after: Option<ExecutionId>,

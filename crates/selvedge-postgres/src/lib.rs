@@ -15,6 +15,7 @@ mod api_keys;
 mod bounds;
 mod bulk_jobs;
 mod connection;
+mod coverage;
 mod gates;
 mod load;
 mod log;
@@ -55,6 +56,7 @@ pub struct PostgresStore {
     /// Connections for the engine itself: reconcilers, notifications, and the names of namespaces and classes. They are
     /// separate so that no number of slow reads delays them.
     background: Connections,
+    endpoint: Endpoint,
     settings: Settings,
     /// A random name of this server, by which it ignores its own notifications.
     server: String,
@@ -93,6 +95,7 @@ impl PostgresStore {
             background,
             listener: Mutex::new(Listener::new(&endpoint, &settings, &server)),
             server,
+            endpoint,
             settings,
             writers_key,
             log,

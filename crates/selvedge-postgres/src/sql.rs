@@ -187,6 +187,7 @@ statements! {
     CLASSES_MARK_REMOVAL = "classes/mark_removal";
     CLASSES_READ_REMOVAL = "classes/read_removal";
     CLASSES_RESTORE = "classes/restore";
+    COVERAGE_LIST = "coverage/list";
     EXECUTIONS_COUNT_ACTIVE = "executions/count_active";
     EXECUTIONS_COUNT_BY_RANGE = "executions/count_by_range";
     EXECUTIONS_COUNT_AHEAD = "executions/count_ahead";

@@ -151,7 +151,7 @@ impl Store for PostgresStore {
         self.read_members(page).await
     }
 
-    async fn due_flows_in(
+    async fn due_flows(
         &self,
         scope: &ReconcilerScope,
         kind: FlowDue,
@@ -161,7 +161,7 @@ impl Store for PostgresStore {
         self.find_due_flows(scope, kind, after, limit).await
     }
 
-    async fn outbox_in(
+    async fn outbox(
         &self,
         scope: &ReconcilerScope,
         kind: OutboxKind,
@@ -264,7 +264,7 @@ impl Store for PostgresStore {
         self.find_gates(namespace, kind, after, limit).await
     }
 
-    async fn due_gates_in(
+    async fn due_gates(
         &self,
         scope: &ReconcilerScope,
         after: Option<(Timestamp, GateId)>,
@@ -297,7 +297,7 @@ impl Store for PostgresStore {
         self.read_glance().await
     }
 
-    async fn due_in(
+    async fn due(
         &self,
         scope: &ReconcilerScope,
         kind: DueKind,
@@ -307,7 +307,7 @@ impl Store for PostgresStore {
         self.find_due(scope, kind, after, limit).await
     }
 
-    async fn expired_leases_in(
+    async fn expired_leases(
         &self,
         scope: &ReconcilerScope,
         after: Option<ExecutionId>,
@@ -357,6 +357,14 @@ impl Store for PostgresStore {
                     pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint";
         let rows = self.query(text, &[]).await?;
         Ok(rows.first().map(|row| (row.get(0), row.get(1))))
+    }
+
+    async fn announce_coverage(&self, namespace: Option<NamespaceId>) {
+        self.hold_coverage(namespace).await
+    }
+
+    async fn coverage(&self) -> Result<Vec<Option<NamespaceId>>, Error> {
+        self.list_coverage().await
     }
 
     async fn ping(&self) -> Result<(), Error> {

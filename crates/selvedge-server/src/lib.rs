@@ -25,6 +25,7 @@ pub use connections::ConnectionLimits;
 pub use http_metrics::HttpMetrics;
 pub use routes::Route;
 pub use selvedge_core::{Permission, Role};
+pub use shutdown::Draining;
 pub use tls::{Tls, TlsError, TlsFiles};
 
 use auth::Auth;
@@ -66,6 +67,9 @@ pub struct Options {
     pub tls_reload: Duration,
     /// The counters of requests. Listeners that are given clones of one publish the same. Default: counters of their own.
     pub metrics: HttpMetrics,
+    /// The readiness. Listeners that are given clones of one are not ready as soon as one of them shuts down. Default:
+    /// readiness of their own.
+    pub draining: Draining,
 }
 
 impl Default for Options {
@@ -81,6 +85,7 @@ impl Default for Options {
             tls: None,
             tls_reload: Duration::from_secs(10),
             metrics: HttpMetrics::default(),
+            draining: Draining::default(),
         }
     }
 }
@@ -94,14 +99,15 @@ struct AppState {
     bodies: BodyRoom,
     auth: Arc<Auth>,
     http_metrics: HttpMetrics,
+    draining: Draining,
 }
 
 impl AppState {
     fn new(engine: Engine, shutdown: ShutdownWatch, options: &Options) -> AppState {
         let bodies = BodyRoom::new(options);
         let auth = Arc::new(Auth::new(options.auth.clone()));
-        let http_metrics = options.metrics.clone();
-        AppState { engine, shutdown, keep_alive: options.keep_alive, bodies, auth, http_metrics }
+        let (http_metrics, draining) = (options.metrics.clone(), options.draining.clone());
+        AppState { engine, shutdown, keep_alive: options.keep_alive, bodies, auth, http_metrics, draining }
     }
 }
 
@@ -146,7 +152,8 @@ pub async fn serve_with(
     serve_router(options, engine, listener, shutdown, routes::router).await
 }
 
-/// Serves `/metrics`, `/healthz` and `/readyz` on `listener` until `shutdown` completes. Takes no keys, so the listener should
+/// Serves `/metrics`, `/healthz` and `/readyz` on `listener` until `shutdown` completes. With the [`Options::draining`] of the
+/// server, it tells a load balancer of the shutdown while the server no longer accepts connections. Takes no keys, so the listener should
 /// be reachable only for those who may know the names of namespaces, lanes, quotas and budgets.
 pub async fn serve_metrics(
     options: Options,
@@ -175,6 +182,7 @@ async fn serve_router(
         () = &mut serving => return Ok(()),
         () = shutdown => {}
     }
+    options.draining.begin();
     begin_shutdown.send_replace(true);
     if timeout(options.grace, serving).await.is_err() {
         tracing::warn!("requests were still in progress when the grace period of the shutdown ended");

@@ -1,7 +1,27 @@
-//! Lets waiting requests end as soon as the server begins to shut down, so that they do not delay the shutdown.
+//! Lets waiting requests end as soon as the server begins to shut down, so that they do not delay the shutdown, and tells the
+//! other listeners of the process that the server is no longer ready.
 
 use std::future::{Future, pending};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::watch;
+
+/// The readiness of a process with several listeners: once one of them shuts down, `/readyz` of all answers 503. Clones share
+/// it.
+#[derive(Clone, Debug, Default)]
+pub struct Draining(Arc<AtomicBool>);
+
+impl Draining {
+    /// Records that a listener shuts down.
+    pub(crate) fn begin(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    /// Reports whether a listener shuts down.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
 
 /// Observes the beginning of the server's shutdown.
 #[derive(Clone)]

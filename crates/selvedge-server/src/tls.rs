@@ -120,7 +120,8 @@ pub async fn follow(tls: Option<Tls>, interval: Duration, shutdown: ShutdownWatc
         // Files may lie on a slow disk.
         let Ok(reloaded) = tokio::task::spawn_blocking(move || checked.reload()).await else { continue };
         match reloaded {
-            Ok(false) => {}
+            // Also after an error: a file that could not be read, and is the same again.
+            Ok(false) => last_error.clear(),
             Ok(true) => {
                 last_error.clear();
                 tracing::info!(certificate = %tls.files.certificate.display(), "the certificate was reloaded");

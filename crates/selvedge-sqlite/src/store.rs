@@ -282,7 +282,7 @@ impl Store for SqliteStore {
         self.readers.read(list).await
     }
 
-    async fn due_gates_in(
+    async fn due_gates(
         &self,
         scope: &ReconcilerScope,
         after: Option<(Timestamp, GateId)>,
@@ -315,7 +315,7 @@ impl Store for SqliteStore {
         self.readers.read(move |connection| due::overview(connection, now)).await
     }
 
-    async fn due_in(
+    async fn due(
         &self,
         scope: &ReconcilerScope,
         kind: DueKind,
@@ -327,7 +327,7 @@ impl Store for SqliteStore {
         self.readers.read(move |connection| due::due(connection, now, &scope, kind, after, limit)).await
     }
 
-    async fn expired_leases_in(
+    async fn expired_leases(
         &self,
         scope: &ReconcilerScope,
         after: Option<ExecutionId>,
@@ -338,7 +338,7 @@ impl Store for SqliteStore {
         self.readers.read(move |connection| due::expired_leases(connection, now, &scope, after, limit)).await
     }
 
-    async fn due_flows_in(
+    async fn due_flows(
         &self,
         scope: &ReconcilerScope,
         kind: FlowDue,
@@ -350,7 +350,7 @@ impl Store for SqliteStore {
         self.readers.read(move |connection| due::due_flows(connection, now, &scope, kind, after, limit)).await
     }
 
-    async fn outbox_in(
+    async fn outbox(
         &self,
         scope: &ReconcilerScope,
         kind: OutboxKind,

@@ -23,6 +23,7 @@ use selvedge_core::{
     Class, ClassId, Demand, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Needs, Rows,
     Session, SessionId, Signal, Timestamp, Waitpoint, WaitpointId,
 };
+use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use uuid::Uuid;
@@ -236,16 +237,12 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Vec<Gate>, Error>;
     /// Returns a page of the gates that are due to be checked, earliest first: those of the namespace of a scope, whatever
     /// its tag, because executions with any tags pass a gate.
-    async fn due_gates_in(
+    async fn due_gates(
         &self,
         scope: &ReconcilerScope,
         after: Option<(Timestamp, GateId)>,
         limit: u32,
     ) -> Result<Vec<Gate>, Error>;
-    /// [`Store::due_gates_in`] without a scope.
-    async fn due_gates(&self, after: Option<(Timestamp, GateId)>, limit: u32) -> Result<Vec<Gate>, Error> {
-        self.due_gates_in(&ReconcilerScope::default(), after, limit).await
-    }
     /// Returns the parts of a gate that are counted separately, in the order of their ids.
     async fn parts_of(&self, gate: &GateName, limit: u32) -> Result<Vec<Gate>, Error>;
     /// Returns the amounts spent of a budget, or of a part of it, in a period, one entry per execution and one for usage
@@ -265,53 +262,31 @@ pub trait Store: Send + Sync + 'static {
         self.overview().await
     }
     /// Returns a page of the executions in a scope that are due for `kind`, earliest first.
-    async fn due_in(
+    async fn due(
         &self,
         scope: &ReconcilerScope,
         kind: DueKind,
         after: Option<(Timestamp, ExecutionId)>,
         limit: u32,
     ) -> Result<Vec<DueRow>, Error>;
-    /// [`Store::due_in`] without a scope.
-    async fn due(
-        &self,
-        kind: DueKind,
-        after: Option<(Timestamp, ExecutionId)>,
-        limit: u32,
-    ) -> Result<Vec<DueRow>, Error> {
-        self.due_in(&ReconcilerScope::default(), kind, after, limit).await
-    }
     /// Returns a page of the executions in a scope whose lease has expired: its first term is over and its session was not
     /// renewed in time. Ordered by execution id.
-    async fn expired_leases_in(
+    async fn expired_leases(
         &self,
         scope: &ReconcilerScope,
         after: Option<ExecutionId>,
         limit: u32,
     ) -> Result<Vec<DueRow>, Error>;
-    /// [`Store::expired_leases_in`] without a scope.
-    async fn expired_leases(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error> {
-        self.expired_leases_in(&ReconcilerScope::default(), after, limit).await
-    }
     /// Returns a page of the flows in a scope that are due for `kind`, earliest first.
-    async fn due_flows_in(
+    async fn due_flows(
         &self,
         scope: &ReconcilerScope,
         kind: FlowDue,
         after: Option<(Timestamp, FlowId)>,
         limit: u32,
     ) -> Result<Vec<DueFlow>, Error>;
-    /// [`Store::due_flows_in`] without a scope.
-    async fn due_flows(
-        &self,
-        kind: FlowDue,
-        after: Option<(Timestamp, FlowId)>,
-        limit: u32,
-    ) -> Result<Vec<DueFlow>, Error> {
-        self.due_flows_in(&ReconcilerScope::default(), kind, after, limit).await
-    }
     /// Returns a page of the outbox rows of a kind in a scope that are at least `stale_ms` milliseconds old, oldest first.
-    async fn outbox_in(
+    async fn outbox(
         &self,
         scope: &ReconcilerScope,
         kind: OutboxKind,
@@ -319,16 +294,6 @@ pub trait Store: Send + Sync + 'static {
         after: Option<(Timestamp, Uuid)>,
         limit: u32,
     ) -> Result<Vec<OutboxRow>, Error>;
-    /// [`Store::outbox_in`] without a scope.
-    async fn outbox(
-        &self,
-        kind: OutboxKind,
-        stale_ms: i64,
-        after: Option<(Timestamp, Uuid)>,
-        limit: u32,
-    ) -> Result<Vec<OutboxRow>, Error> {
-        self.outbox_in(&ReconcilerScope::default(), kind, stale_ms, after, limit).await
-    }
     /// Returns up to `limit` sessions without leases that were last seen more than `unseen_ms` milliseconds ago.
     async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error>;
     /// Deletes up to `limit` expired keys of operations, skipping locked ones, and returns how many were deleted.
@@ -362,6 +327,17 @@ pub trait Store: Send + Sync + 'static {
 
     /// Returns totals for benchmarks, (commits, bytes of write-ahead log), if the store counts them.
     async fn figures(&self) -> Result<Option<(i64, i64)>, Error>;
+    /// Announces to the other servers of the store that the reconcilers of this one handle every execution of a namespace, or
+    /// of all namespaces if none is given. The announcement lasts while the call is polled, which never returns, and ends at
+    /// the latest some time after a crash. Best effort: it is repeated while the store is unavailable. Default: announces
+    /// nothing, because no other server uses the store.
+    async fn announce_coverage(&self, _namespace: Option<NamespaceId>) {
+        pending().await
+    }
+    /// Returns the announcements of all servers. Default: none.
+    async fn coverage(&self) -> Result<Vec<Option<NamespaceId>>, Error> {
+        Ok(Vec::new())
+    }
     /// Checks that the store accepts writes, by a small write that changes no value.
     async fn ping(&self) -> Result<(), Error>;
     /// Releases connections, threads and files. Transactions under way finish; later calls may fail. May be called twice.

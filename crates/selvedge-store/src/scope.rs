@@ -15,9 +15,12 @@ pub struct ReconcilerScope {
 }
 
 impl ReconcilerScope {
+    /// The scope of every execution.
+    pub const ALL: ReconcilerScope = ReconcilerScope { namespace: None, tag: None };
+
     /// Reports whether every row is in scope.
     pub fn is_everything(&self) -> bool {
-        *self == ReconcilerScope::default()
+        *self == ReconcilerScope::ALL
     }
 
     /// Reports whether a row of this namespace with these tags is in scope.

@@ -78,7 +78,7 @@ pub use selvedge_core::{
 };
 pub use selvedge_engine::{
     Aborted, Ended, Error, FlowEnded, FlowView, Frames, GrownFlow, Intervals, Namespace, Options,
-    ReconcilerScope, Span, SpanSink, StreamTail, UnknownReconciler, View,
+    ReconcilerScope, ServerDefaults, Span, SpanSink, StreamTail, UnknownReconciler, View,
 };
 pub use selvedge_postgres::Settings as PostgresSettings;
 pub use selvedge_store as store;

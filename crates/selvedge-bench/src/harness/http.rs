@@ -7,13 +7,15 @@ use crate::Error;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
+use hyper::header::HeaderValue;
 use hyper_util::client::legacy::{Client as Hyper, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use selvedge_core::join::JoinPolicy;
 use selvedge_core::plan::{EdgeDraft, GraphDraft, GroupDraft};
 use selvedge_core::rules::report::Fence;
-use selvedge_core::{ExecutionId, FlowId, LeaseId};
-use selvedge_engine::Engine;
+use selvedge_core::{ExecutionId, FlowId, LeaseId, Name, Role};
+use selvedge_engine::{ApiKeyDraft, Engine};
+use selvedge_server::AuthOptions;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -26,6 +28,35 @@ use uuid::Uuid;
 pub struct Client {
     base: String,
     client: Hyper<HttpConnector, Full<Bytes>>,
+    keys: Option<Keys>,
+}
+
+/// The `Authorization` headers of a server that demands keys.
+#[derive(Clone)]
+struct Keys {
+    submitter: HeaderValue,
+    worker: HeaderValue,
+}
+
+impl Keys {
+    /// Creates a key for submitters and one for workers.
+    async fn create(engine: &Engine) -> Result<Keys, Error> {
+        let namespace = engine.namespace("default").await?;
+        let create = async |role: Role| {
+            let draft = ApiKeyDraft {
+                name: format!("bench {}", role.as_str()),
+                role,
+                namespaces: vec!["default".into()],
+                expires_at: None,
+            };
+            let created = namespace.keyed(None).create_api_key(draft, &Name::trusted("bench")).await?;
+            let (_, text) = created.done;
+            let header =
+                text.and_then(|text| HeaderValue::try_from(format!("Bearer {}", text.reveal())).ok());
+            header.ok_or_else(|| Error::Http("a key was not created".into()))
+        };
+        Ok(Keys { submitter: create(Role::Submitter).await?, worker: create(Role::Worker).await? })
+    }
 }
 
 #[derive(Deserialize)]
@@ -70,22 +101,31 @@ struct Lease {
 }
 
 impl Client {
-    /// Serves the engine on a loopback port and returns a client of that server.
-    pub async fn serve(engine: Engine) -> Result<Client, Error> {
+    /// Serves the engine on a loopback port and returns a client of that server. `with_keys` lets the server demand keys.
+    pub async fn serve(engine: Engine, with_keys: bool) -> Result<Client, Error> {
+        let keys = match with_keys {
+            true => Some(Keys::create(&engine).await?),
+            false => None,
+        };
+        let auth = AuthOptions { keys_required: with_keys, ..AuthOptions::default() };
+        let options = selvedge_server::Options { auth, ..selvedge_server::Options::default() };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         let base = format!("http://{}", listener.local_addr()?);
-        tokio::spawn(selvedge_server::serve(engine, listener, std::future::pending::<()>()));
+        let never = std::future::pending::<()>();
+        tokio::spawn(selvedge_server::serve_with(options, engine, listener, never));
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
-        Ok(Client { base, client: Hyper::builder(TokioExecutor::new()).build(connector) })
+        Ok(Client { base, client: Hyper::builder(TokioExecutor::new()).build(connector), keys })
     }
 
-    async fn post(&self, path: &str, body: String) -> Result<Bytes, Error> {
+    async fn post(&self, path: &str, key: Option<&HeaderValue>, body: String) -> Result<Bytes, Error> {
         let failed = |error: &dyn std::fmt::Display| Error::Http(format!("POST {path}: {error}"));
-        let request = Request::post(format!("{}{path}", self.base))
-            .header("content-type", "application/json")
-            .body(Full::new(Bytes::from(body)))
-            .map_err(|error| failed(&error))?;
+        let mut request =
+            Request::post(format!("{}{path}", self.base)).header("content-type", "application/json");
+        if let Some(key) = key {
+            request = request.header("authorization", key);
+        }
+        let request = request.body(Full::new(Bytes::from(body))).map_err(|error| failed(&error))?;
         let response = self.client.request(request).await.map_err(|error| failed(&error))?;
         let status = response.status();
         let body = response.into_body().collect().await.map_err(|error| failed(&error))?.to_bytes();
@@ -93,6 +133,10 @@ impl Client {
             true => Ok(body),
             false => Err(Error::Http(format!("POST {path}: {status}: {}", String::from_utf8_lossy(&body)))),
         }
+    }
+
+    fn submitter(&self) -> Option<&HeaderValue> {
+        self.keys.as_ref().map(|keys| &keys.submitter)
     }
 
     /// Submits `count` executions with this input, which have these requirements in turn.
@@ -111,7 +155,7 @@ impl Client {
         let items = requirements.iter().map(item).collect::<Result<Vec<String>, Error>>()?;
         let items: Vec<&str> = items.iter().map(String::as_str).cycle().take(count).collect();
         let body = format!("{{\"executions\":[{}]}}", items.join(","));
-        let answer = self.post("/v1/executions/batch", body).await?;
+        let answer = self.post("/v1/executions/batch", self.submitter(), body).await?;
         let submitted: SubmitAnswer<'_> = parse(&answer)?;
         check_accepted(&submitted.results)
     }
@@ -126,7 +170,7 @@ impl Client {
         struct Flow {
             id: Uuid,
         }
-        let answer = self.post("/v1/flows", flow_body(graph)?.to_string()).await?;
+        let answer = self.post("/v1/flows", self.submitter(), flow_body(graph)?.to_string()).await?;
         Ok(FlowId(parse::<Accepted>(&answer)?.flow.id))
     }
 
@@ -181,7 +225,8 @@ impl Client {
             write!(body, ",\"claim\":{claim}").map_err(failed)?;
         }
         body.push('}');
-        let answer = self.post(&format!("/v1/workers/{}/report", worker.instance), body).await?;
+        let key = self.keys.as_ref().map(|keys| &keys.worker);
+        let answer = self.post(&format!("/v1/workers/{}/report", worker.instance), key, body).await?;
         let answer: ReportAnswer<'_> = parse(&answer)?;
         check_accepted(&answer.results)?;
         let claimed = answer.claims.iter().map(|claim| ActiveExecution {

@@ -107,7 +107,7 @@ impl Target {
         let namespace = engine.namespace("default").await?;
         match load.http {
             false => Ok(Target::InProcess(namespace)),
-            true => Ok(Target::Http(Arc::new(Client::serve(engine.clone()).await?))),
+            true => Ok(Target::Http(Arc::new(Client::serve(engine.clone(), load.keys).await?))),
         }
     }
 

@@ -102,10 +102,13 @@ fn scrape() -> Metrics {
     let place = Sqlite::new();
     let mut serve = command();
     serve.args(["serve", "--store", &place.store(), "--json", "--metrics-listen", "127.0.0.1:0"]);
+    // So that another namespace is uncovered.
+    serve.args(["--reconciler-namespace", "default"]);
     let server = Server::spawn(serve);
     let ready: Value = serde_json::from_str(&server.ready_line).expect("the ready line is JSON");
     let url = format!("{}/v1", server.url);
     for (path, body) in [
+        ("admin/namespaces/uncovered", json!({})),
         ("lanes/default", json!({"concurrency": 9})),
         ("quotas/q", json!({"concurrency": 1})),
         ("budgets/b", json!({"limits": {"tokens": {"hard": 10, "soft": 5}}})),

@@ -1,6 +1,6 @@
 //! `/readyz` says whether writes succeed: while they fail it is 503, and 200 again after that.
 
-use crate::support::{Place, Postgres, Server, Sqlite, get, post, submit};
+use crate::support::{Place, Postgres, Server, Sqlite, command, get, post, start_call, submit};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use std::process::Command;
@@ -64,4 +64,28 @@ fn a_server_of_a_read_only_database_is_not_ready() {
     check_not_ready(&server);
     place.set_read_only(false);
     wait_until_ready(&server);
+}
+
+#[test]
+fn a_server_counts_the_namespaces_whose_background_work_no_server_does() {
+    let place = Postgres::new();
+    let mut restricted = command();
+    restricted.args(["serve", "--store", &place.store(), "--reconciler-namespace", "default"]);
+    let restricted = Server::spawn(restricted);
+    let uncovered = || {
+        let (status, ready) = readiness(&restricted);
+        assert_eq!(status, 200, "{ready}");
+        ready["uncovered_namespaces"].as_u64().expect("they can be read")
+    };
+    assert_eq!(uncovered(), 0);
+    let other = format!("{}/v1/admin/namespaces/other", restricted.url);
+    assert_eq!(start_call("PUT", &other, Some(&json!({}))).response().0, 201);
+    while uncovered() != 1 {}
+    let everything = Server::start(&place);
+    assert_eq!(readiness(&everything).1["uncovered_namespaces"], 0);
+    while uncovered() != 0 {}
+    everything.kill();
+    while uncovered() != 1 {}
+    let log = restricted.stop_and_read_log();
+    assert!(log.contains("no server does the background work") && log.contains("other"), "{log}");
 }

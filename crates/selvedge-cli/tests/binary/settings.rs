@@ -80,6 +80,8 @@ fn a_password_is_masked_in_the_printed_settings() {
         let line = line(&printed, "store");
         assert!(line.starts_with("# store = ") && line.ends_with("# environment SELVEDGE_STORE"), "{line}");
     }
+    let printed = print_config(serve(&["--otlp-endpoint", "https://db/?key=lovelace"]), directory.path());
+    assert_eq!(line(&printed, "otlp-endpoint"), "# otlp-endpoint = \"***\"  # flag --otlp-endpoint");
 }
 
 #[test]
@@ -117,8 +119,16 @@ fn a_server_obeys_its_settings_file() {
     assert!(server.ready_line.starts_with('{'), "{}", server.ready_line);
     assert!(server.ready_line.contains(&place.store()), "{}", server.ready_line);
     assert_eq!(get(&format!("{}/healthz", server.url)).0, 200);
-    let unknown =
-        self::serve(&["--store", "memory:", "--listen", "127.0.0.1:0", "--reconciler-namespace", "nowhere"]);
+    let unknown = self::serve(&[
+        "--store",
+        "sqlite:a.db",
+        "--listen",
+        "127.0.0.1:0",
+        "--reconciler-namespace",
+        "nowhere",
+    ]);
     let (code, _, stderr) = run(unknown, directory.path());
     assert!(code == Some(2) && stderr.contains("\"nowhere\", which does not exist"), "{stderr}");
+    let log = std::fs::metadata(directory.path().join("a.db-wal"));
+    assert!(log.map_or(0, |log| log.len()) == 0, "the store was closed");
 }

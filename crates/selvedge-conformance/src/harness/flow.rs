@@ -22,7 +22,7 @@ use selvedge_core::table::Request;
 use selvedge_core::{
     Class, DueKind, Execution, ExecutionId, FailureClass, Flow, FlowId, Name, Needs, Outcome, Refusal,
 };
-use selvedge_store::FlowDue;
+use selvedge_store::{FlowDue, ReconcilerScope};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
@@ -84,7 +84,12 @@ impl Harness {
     pub async fn outbox(&self) -> Vec<OutboxRow> {
         let mut rows = Vec::new();
         for kind in OutboxKind::ALL {
-            rows.extend(self.store.outbox(kind, 0, None, ALL).await.expect("the outbox is read"));
+            rows.extend(
+                self.store
+                    .outbox(&ReconcilerScope::ALL, kind, 0, None, ALL)
+                    .await
+                    .expect("the outbox is read"),
+            );
         }
         rows
     }
@@ -103,7 +108,11 @@ impl Harness {
             for row in &rows {
                 self.dispatch(row).await;
             }
-            let due = self.store.due_flows(FlowDue::Settle, None, ALL).await.expect("due flows are read");
+            let due = self
+                .store
+                .due_flows(&ReconcilerScope::ALL, FlowDue::Settle, None, ALL)
+                .await
+                .expect("due flows are read");
             for one in &due {
                 self.run(SettleFlow { flow: one.flow }).await;
             }

@@ -17,6 +17,7 @@ use selvedge_core::rules::gates::configure::{Configure, Configured, Setting};
 use selvedge_core::rules::report::Op;
 use selvedge_core::state::StateName;
 use selvedge_core::{Draft, ExecutionId, Name, Refusal, State};
+use selvedge_store::ReconcilerScope;
 
 /// More rows than any case has.
 const ALL: u32 = 100_000;
@@ -185,7 +186,8 @@ impl Harness {
 
     /// Checks every due gate as the reconciler does: active executions of an exhausted budget are stopped first.
     pub async fn check_due_gates(&self) {
-        for gate in self.store.due_gates(None, ALL).await.expect("due gates are read") {
+        for gate in self.store.due_gates(&ReconcilerScope::ALL, None, ALL).await.expect("due gates are read")
+        {
             let stopped = gate.state.stops;
             if stopped {
                 self.stop(&gate.name).await;

@@ -13,7 +13,7 @@ use selvedge_core::rows::Members;
 use selvedge_core::state::StateName;
 use selvedge_core::table::Request;
 use selvedge_core::{Execution, ExecutionId, Flow, FlowId, Name, Needs, Outcome, State};
-use selvedge_store::Store;
+use selvedge_store::{ReconcilerScope, Store};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use uuid::Uuid;
@@ -64,7 +64,8 @@ async fn read_outbox(store: &dyn Store) -> HashMap<OutboxName, u32> {
     for kind in OutboxKind::ALL {
         let mut after: Option<(selvedge_core::Timestamp, Uuid)> = None;
         loop {
-            let page = store.outbox(kind, 0, after, 500).await.expect("the outbox is read");
+            let page =
+                store.outbox(&ReconcilerScope::ALL, kind, 0, after, 500).await.expect("the outbox is read");
             let Some(last) = page.last() else { break };
             after = Some((last.at, last.name.id));
             outbox.extend(page.into_iter().map(|row| (row.name, row.position)));

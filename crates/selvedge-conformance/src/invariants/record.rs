@@ -11,7 +11,7 @@ use selvedge_core::rows::Queries;
 use selvedge_core::step::{Step as RecordedStep, WaitResult};
 use selvedge_core::waitpoint::WaitpointState;
 use selvedge_core::{Execution, ExecutionId, Needs, Signal, Timestamp, Waitpoint};
-use selvedge_store::Store;
+use selvedge_store::{ReconcilerScope, Store};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use uuid::Uuid;
@@ -235,7 +235,10 @@ async fn check_parents(store: &dyn Store, rows: &BTreeMap<ExecutionId, Execution
     let mut to_be_notified: BTreeSet<Uuid> = BTreeSet::new();
     let mut after: Option<(Timestamp, Uuid)> = None;
     loop {
-        let page = store.outbox(OutboxKind::Parent, 0, after, 500).await.expect("the outbox is read");
+        let page = store
+            .outbox(&ReconcilerScope::ALL, OutboxKind::Parent, 0, after, 500)
+            .await
+            .expect("the outbox is read");
         let Some(last) = page.last() else { break };
         after = Some((last.at, last.name.id));
         to_be_notified.extend(page.iter().map(|row| row.name.id));

@@ -5,7 +5,7 @@ use crate::gate::{LIMIT_MAX, RequiredGates};
 use crate::json::check_limits;
 use crate::name::{KEY_LIMIT, LABEL_LIMIT, NAME_LIMIT, TAG_VALUE_LIMIT, check_text};
 use crate::policy::DEFAULT_IDEMPOTENCY_WINDOW_MS;
-use crate::{Backoff, Class, ExecutionId, Name, NamespaceId, Policy, Refusal, Timestamp, TraceParent};
+use crate::{Backoff, Class, ExecutionId, Name, NamespaceId, Policy, Refusal, Retry, Timestamp, TraceParent};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,6 +100,13 @@ pub struct Draft {
     /// The retention of the namespace, which applies to a submission that gives none. Not part of the content: a repeat is
     /// the same after the namespace was configured. Default: none.
     pub namespace_retention_ms: Option<i64>,
+    /// False if the retry of the policy is a default, which the server may replace. Default: true.
+    pub gives_retry: bool,
+    /// The retry of the server, which applies to a submission that gives none. Not part of the content. Default: none.
+    pub server_retry: Option<Arc<Retry>>,
+    /// The window of the server, which applies to an idempotency key without one, in milliseconds. Not part of the content.
+    /// Default: none.
+    pub server_window_ms: Option<i64>,
     /// The gates that must admit the execution. Default: its lane only.
     pub required_gates: RequiredGates,
     /// The places of the names of budgets and quotas in the request. Default: in the lists of this submission.
@@ -128,6 +135,9 @@ impl Draft {
             policy: Policy::default(),
             gives_retention: true,
             namespace_retention_ms: None,
+            gives_retry: true,
+            server_retry: None,
+            server_window_ms: None,
             required_gates: RequiredGates::default(),
             gate_pointers: None,
             trace: None,
@@ -159,6 +169,9 @@ impl Draft {
         check_policy(&self.policy)?;
         let of_namespace = self.namespace_retention_ms.filter(|_| !self.gives_retention);
         let retention_ms = of_namespace.unwrap_or(self.policy.retention_ms);
+        let of_server = self.server_retry.as_deref().filter(|_| !self.gives_retry);
+        let retry = of_server.map_or(self.policy.retry, Retry::clone);
+        let default_window_ms = self.server_window_ms.unwrap_or(DEFAULT_IDEMPOTENCY_WINDOW_MS);
         check_required_gates(&self.required_gates)?;
         Ok(Submission {
             id: self.id.map(ExecutionId),
@@ -170,11 +183,11 @@ impl Draft {
             debounce,
             idempotency_window_ms: idempotency_key
                 .is_some()
-                .then(|| self.idempotency_window_ms.unwrap_or(DEFAULT_IDEMPOTENCY_WINDOW_MS)),
+                .then(|| self.idempotency_window_ms.unwrap_or(default_window_ms)),
             idempotency_key,
             unique_while_active,
             tags: check_tags("/tags", self.tags)?,
-            policy: Policy { retention_ms, ..self.policy },
+            policy: Policy { retention_ms, retry, ..self.policy },
             required_gates: self.required_gates,
             gate_pointers: self.gate_pointers,
             trace: self.trace,
@@ -230,6 +243,9 @@ impl Draft {
             policy,
             gives_retention: _,
             namespace_retention_ms: _,
+            gives_retry: _,
+            server_retry: _,
+            server_window_ms: _,
             required_gates,
             gate_pointers: _,
             trace: _,
@@ -534,6 +550,10 @@ mod tests {
         let digest = |draft: Draft| draft.check().expect("is valid").digest();
         let base = digest(Draft::new("k"));
         assert_eq!(base, digest(Draft { id: Some(Uuid::from_u128(7)), ..Draft::new("k") }));
+        let retry = Some(Arc::new(Retry { max_retries: 9, ..Retry::default() }));
+        let on_another_server =
+            Draft { gives_retry: false, server_retry: retry, server_window_ms: Some(1), ..Draft::new("k") };
+        assert_eq!(base, digest(on_another_server));
         let policy = Policy { retention_ms: 5, ..Policy::default() };
         for other in [
             Draft::new("other"),

@@ -32,6 +32,8 @@ pub struct FlowDraft {
     pub deadline_ms: Option<i64>,
     /// The time for which the flow is kept after its end, in milliseconds. Default: the longest retention of its nodes.
     pub retention_ms: Option<i64>,
+    /// The window of the server for idempotency keys, in milliseconds. Not part of the content. Default: 24 hours.
+    pub server_window_ms: Option<i64>,
     /// The nodes, edges and edge groups.
     pub graph: GraphDraft,
 }
@@ -45,6 +47,7 @@ pub struct FlowSubmission {
     tags: BTreeMap<String, String>,
     deadline_ms: Option<i64>,
     retention_ms: i64,
+    window_ms: i64,
     digest: u64,
 }
 
@@ -74,6 +77,7 @@ impl FlowDraft {
             tags,
             deadline_ms: self.deadline_ms,
             retention_ms: self.retention_ms.or(longest).unwrap_or_default(),
+            window_ms: self.server_window_ms.unwrap_or(DEFAULT_IDEMPOTENCY_WINDOW_MS),
             digest: digest.finish(),
         };
         Ok((submission, plan))
@@ -256,7 +260,7 @@ impl SubmitFlow {
                 deadline_at,
                 retention_ms: one.retention_ms,
                 idempotency_key: one.key.clone(),
-                kept_until: one.key.as_ref().map(|_| now.plus_ms(DEFAULT_IDEMPOTENCY_WINDOW_MS)),
+                kept_until: one.key.as_ref().map(|_| now.plus_ms(one.window_ms)),
                 digest: one.digest,
             },
             version: 1,

@@ -2,7 +2,7 @@
 
 use super::gauges::{Gauges, LaneDepth};
 use super::histogram::{Distribution, Histogram};
-use super::lanes::LaneMetrics;
+use super::lanes::{LaneMetrics, NAMED_MAX, OTHER};
 use super::{LEASE_EVENTS, Metrics};
 use crate::reconcilers::ReconcilerStatus;
 use crate::{Engine, SpanSink};
@@ -309,8 +309,17 @@ fn of_store(gauges: &Gauges, age: f64, failures: u64) -> Vec<Family> {
             .with(failures as f64);
     let unmeasured = Family::gauge("namespaces_unmeasured", "Namespaces beyond those whose gauges are read.")
         .with(gauges.unmeasured as f64);
+    let mut uncovered =
+        Family::gauge("namespace_uncovered", "1 for a namespace whose background work no server does.");
+    for namespace in gauges.uncovered.iter().take(NAMED_MAX) {
+        uncovered.add(&[("namespace", namespace)], 1.0);
+    }
+    let beyond = gauges.uncovered.len().saturating_sub(NAMED_MAX);
+    if beyond > 0 {
+        uncovered.add(&[("namespace", OTHER)], beyond as f64);
+    }
     vec![
         depth, oldest, flows, active, limit, held, paused, used, reserved, limits, read_age, failures,
-        unmeasured,
+        unmeasured, uncovered,
     ]
 }

@@ -81,6 +81,8 @@ pub struct Gauges {
     pub budgets: Vec<BudgetUse>,
     /// The number of namespaces that were not read.
     pub unmeasured: usize,
+    /// The namespaces whose background work no server does.
+    pub uncovered: Arc<Vec<Name>>,
 }
 
 /// Reads gauges and caches them.
@@ -153,6 +155,7 @@ async fn read(engine: &Inner) -> Result<Gauges, Error> {
     let mut gauges =
         Gauges { unmeasured: namespaces.len().saturating_sub(NAMESPACES_MAX), ..Gauges::default() };
     namespaces.truncate(NAMESPACES_MAX);
+    gauges.uncovered = engine.coverage.uncovered(&*engine.store).await?;
     gauges.flows = FlowState::ALL.map(|state| (state, 0)).to_vec();
     let reads: Vec<_> = namespaces.into_iter().map(|(id, name)| read_namespace(engine, id, name)).collect();
     let mut reads = stream::iter(reads).buffered(CONCURRENT_NAMESPACES);
@@ -283,7 +286,7 @@ async fn read_budget(
 impl Gauges {
     /// Adds the gauges of a namespace.
     fn add(&mut self, namespace: Gauges) {
-        let Gauges { depths, flows, gates, paused, budgets, unmeasured } = namespace;
+        let Gauges { depths, flows, gates, paused, budgets, unmeasured, uncovered: _ } = namespace;
         self.depths.extend(depths);
         self.flows.iter_mut().zip(flows).for_each(|((_, total), (_, count))| *total += count);
         self.gates.extend(gates);

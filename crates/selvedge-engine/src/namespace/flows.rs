@@ -74,7 +74,8 @@ impl Namespace {
         mut draft: FlowDraft,
         call_key: Option<CallKey>,
     ) -> Result<GrownFlow, Error> {
-        self.add_default_retention(&mut draft.graph).await?;
+        self.add_defaults_to_graph(&mut draft.graph).await?;
+        draft.server_window_ms = self.inner().options.defaults.idempotency_window_ms;
         let (submission, plan) = draft.check()?;
         let planned = self.plan(plan).await?;
         let nodes = planned_nodes(&planned);
@@ -93,7 +94,7 @@ impl Namespace {
         mut graph: GraphDraft,
         call_key: Option<CallKey>,
     ) -> Result<GrownFlow, Error> {
-        self.add_default_retention(&mut graph).await?;
+        self.add_defaults_to_graph(&mut graph).await?;
         let planned = self.plan(graph.check(GraphTarget::ExistingFlow)?).await?;
         let nodes = planned_nodes(&planned);
         let (namespace, actor) = (self.id(), self.actor.clone());
@@ -122,7 +123,7 @@ impl Namespace {
 
     /// Creates the report by which an active execution adds children to its flow.
     pub async fn spawn(&self, mut graph: GraphDraft, detach: bool) -> Result<Op, Error> {
-        self.add_default_retention(&mut graph).await?;
+        self.add_defaults_to_graph(&mut graph).await?;
         let planned = self.plan(graph.check(GraphTarget::ExistingFlow)?).await?;
         Ok(Op::Spawn(Box::new(Spawn { planned, detach, actor: self.actor.clone() })))
     }

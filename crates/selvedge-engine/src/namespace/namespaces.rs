@@ -74,6 +74,11 @@ impl Namespaces {
         Namespaces { engine, members, turns: Mutex::default(), homes: Homes::default() }
     }
 
+    /// Returns the engine.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// Returns the namespaces with their weights.
     pub fn members(&self) -> &[(Namespace, u32)] {
         &self.members

@@ -5,6 +5,7 @@
 
 use super::Namespace;
 use crate::Error;
+use selvedge_core::Draft;
 use selvedge_core::plan::GraphDraft;
 use selvedge_core::rules::report::Op;
 use selvedge_store::NamespaceSettings;
@@ -32,22 +33,24 @@ impl Namespace {
         Ok(())
     }
 
-    /// Returns the retention of submissions that give none, if the namespace has one and it is needed.
-    pub(super) async fn default_retention(&self, needed: bool) -> Result<Option<i64>, Error> {
-        match needed {
-            true => Ok(self.known_settings().await?.retention_ms),
-            false => Ok(None),
-        }
-    }
-
-    /// Gives the nodes of a graph without a retention that of the namespace.
-    pub(super) async fn add_default_retention(&self, graph: &mut GraphDraft) -> Result<(), Error> {
-        let needed = graph.nodes.iter().any(|node| !node.draft.gives_retention);
-        let retention_ms = self.default_retention(needed).await?;
-        for node in &mut graph.nodes {
-            node.draft.namespace_retention_ms = retention_ms;
+    /// Gives submissions the defaults of the namespace and of the server.
+    pub(super) async fn add_defaults<'a>(
+        &self,
+        drafts: impl Iterator<Item = &'a mut Draft>,
+    ) -> Result<(), Error> {
+        let mut retention_ms = None;
+        for draft in drafts {
+            if retention_ms.is_none() && !draft.gives_retention {
+                retention_ms = Some(self.known_settings().await?.retention_ms);
+            }
+            self.inner().options.defaults.add_to(draft, retention_ms.flatten());
         }
         Ok(())
+    }
+
+    /// Gives the nodes of a graph the defaults of the namespace and of the server.
+    pub(super) async fn add_defaults_to_graph(&self, graph: &mut GraphDraft) -> Result<(), Error> {
+        self.add_defaults(graph.nodes.iter_mut().map(|node| &mut node.draft)).await
     }
 
     /// Returns settings that may be some time old. Only the first call of a namespace waits for the store: a later one that
@@ -69,7 +72,7 @@ impl Namespace {
         Ok(known)
     }
 
-    /// Gives a suspension the timeout of the namespace, which applies to its waits without one.
+    /// Gives a suspension the timeout of the namespace or of the server, which applies to its waits without one.
     pub(super) async fn add_default_timeout(&self, op: &mut Op) -> Result<(), Error> {
         let Op::Suspend(suspend) = op else { return Ok(()) };
         if suspend.waits.iter().all(|wait| wait.timeout_ms.is_some()) {
@@ -80,7 +83,8 @@ impl Namespace {
             Some(settings) => settings,
             None => self.settings().await?,
         };
-        suspend.default_timeout_ms = settings.suspension_timeout_ms;
+        let of_server = self.inner().options.defaults.suspension_timeout_ms;
+        suspend.default_timeout_ms = settings.suspension_timeout_ms.or(of_server);
         Ok(())
     }
 }

@@ -52,11 +52,7 @@ impl Namespace {
         mut drafts: Vec<Result<Draft, Refusal>>,
         call_key: Option<CallKey>,
     ) -> Result<Vec<Result<Submitted, Refusal>>, Error> {
-        let needed = drafts.iter().flatten().any(|draft| !draft.gives_retention);
-        let retention_ms = self.default_retention(needed).await?;
-        for draft in drafts.iter_mut().flatten() {
-            draft.namespace_retention_ms = retention_ms;
-        }
+        self.add_defaults(drafts.iter_mut().flatten()).await?;
         let submissions: Vec<Result<Submission, Refusal>> =
             drafts.into_iter().map(|draft| draft.and_then(Draft::check)).collect();
         let classes: Vec<Class> =

@@ -30,7 +30,7 @@ impl Reconciler for LeaseExpiry {
         let mut tally = Tally::default();
         let mut after = None;
         for _ in 0..PAGES {
-            let rows = context.store.expired_leases_in(&context.scope, after, PAGE).await?;
+            let rows = context.store.expired_leases(&context.scope, after, PAGE).await?;
             let found = rows.len();
             after = rows.last().map(|row| row.execution);
             tally += context.tick_rows(rows, Timer::LeaseExpiry).await?;

@@ -77,7 +77,7 @@ async fn delete_flows(context: &ReconcilerContext, until: Instant) -> Result<Tal
     let mut tally = Tally::default();
     let mut after = None;
     loop {
-        let flows = context.store.due_flows_in(&context.scope, FlowDue::Delete, after, PAGE).await?;
+        let flows = context.store.due_flows(&context.scope, FlowDue::Delete, after, PAGE).await?;
         let found = flows.len();
         after = flows.last().map(|flow| (flow.due_at, flow.flow));
         let mut remaining = flows;

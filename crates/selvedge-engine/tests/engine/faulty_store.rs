@@ -21,7 +21,7 @@ pub enum Call {
     Transact,
     /// [`Store::overview`].
     Overview,
-    /// [`Store::due_in`].
+    /// [`Store::due`].
     Due,
     /// [`Store::log_page`].
     LogAfter,
@@ -166,7 +166,7 @@ impl StoreWrapper for FaultyStore {
         self.store.overview().await
     }
 
-    async fn due_in(
+    async fn due(
         &self,
         scope: &ReconcilerScope,
         kind: DueKind,
@@ -174,7 +174,7 @@ impl StoreWrapper for FaultyStore {
         limit: u32,
     ) -> Result<Vec<DueRow>, Error> {
         self.apply_fault(Call::Due).await?;
-        self.store.due_in(scope, kind, after, limit).await
+        self.store.due(scope, kind, after, limit).await
     }
 
     async fn log_page(&self, after: i64, limit: LogLimit) -> Result<Entries, Error> {

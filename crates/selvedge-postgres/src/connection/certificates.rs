@@ -1,7 +1,7 @@
 //! The check of the server's certificate: its root, its name, or nothing.
 //!
 //! A certificate that is itself among the roots is trusted as it is, as `psql` does with the certificate of a server that
-//! has signed its own. Without any check the signature of the handshake is still verified: the connection then leads to the
+//! has signed its own; its period of validity is not checked. Without any check the signature of the handshake is still verified: the connection then leads to the
 //! owner of the certificate, whoever that is, and channel binding of the password stays sound.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -14,7 +14,7 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, Sign
 use std::sync::Arc;
 
 /// The name of the roots that this machine trusts.
-const SYSTEM: &str = "system";
+pub const SYSTEM: &str = "system";
 
 /// The certificates that are trusted.
 #[derive(Debug)]

@@ -10,9 +10,12 @@
 //! | `require` | always | is checked as by `verify-ca` if there is an `sslrootcert`, else not |
 //! | `verify-ca` | always | has a trusted root |
 //! | `verify-full` | always | has a trusted root and names the host |
+//!
+//! With `sslrootcert=system` the default is `verify-full`, and every other mode is refused: anyone can get a certificate that
+//! has one of these roots, so a root without the name proves nothing.
 
 use super::Settings;
-use super::certificates::{Check, Roots};
+use super::certificates::{Check, Roots, SYSTEM};
 use super::failure::{StatementError, failure};
 use super::tls::{HandshakeError, Tls, TlsStream};
 use deadpool_postgres::Connect;
@@ -52,12 +55,18 @@ pub struct Endpoint {
 impl Endpoint {
     /// Parses a URL, and reads the root certificates that it names.
     pub fn parse(url: &str) -> Result<Endpoint, Error> {
-        let (url, parameters) = take_tls_parameters(url);
-        let mut config: Config = url.parse().map_err(|error| {
+        let invalid = |cause: String| {
             Error::BadAddress(format!(
-                "invalid Postgres address ({error}); write postgres://USER:PASSWORD@HOST:PORT/DATABASE"
+                "invalid Postgres address ({cause}); write postgres://USER:PASSWORD@HOST:PORT/DATABASE"
             ))
-        })?;
+        };
+        // The driver would also take `host=… sslmode=…`, whose parameters of TLS are not read here.
+        if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
+            return Err(invalid("it is not a URL".into()));
+        }
+        let (url, parameters) = take_tls_parameters(url);
+        let mut config: Config =
+            url.parse().map_err(|error: tokio_postgres::Error| invalid(error.to_string()))?;
         if config.get_application_name().is_none() {
             config.application_name("selvedge");
         }
@@ -170,7 +179,15 @@ impl TlsParameters {
                  sslrootcert=system for those of this machine"
             ))),
         };
-        match self.mode.as_deref().unwrap_or("prefer") {
+        let is_system = roots.as_deref() == Some(SYSTEM);
+        let default = if is_system { "verify-full" } else { "prefer" };
+        match self.mode.as_deref().unwrap_or(default) {
+            weak @ ("disable" | "prefer" | "require" | "verify-ca") if is_system => {
+                Err(Error::BadAddress(format!(
+                    "sslmode={weak} cannot be used with sslrootcert=system, because anyone can get a certificate with these \
+                     roots; use sslmode=verify-full, or name a file with sslrootcert"
+                )))
+            }
             "disable" => Ok((SslMode::Disable, Check::Nothing)),
             "prefer" => Ok((SslMode::Prefer, Check::Nothing)),
             "require" if roots.is_none() => Ok((SslMode::Require, Check::Nothing)),
@@ -243,5 +260,28 @@ mod tests {
         let missing = refused("postgres://h/d?sslmode=verify-ca&sslrootcert=/does/not/exist");
         assert!(missing.contains("/does/not/exist"), "{missing}");
         assert!(Endpoint::parse("postgres://h/d?sslmode=disable").is_ok());
+        assert!(refused("host=h dbname=d sslmode=disable").contains("postgres://USER"));
+    }
+
+    #[test]
+    fn the_roots_of_the_machine_are_used_with_the_check_of_the_name_only() {
+        let read = |mode: Option<&str>| {
+            TlsParameters { mode: mode.map(str::to_owned), roots: Some("system".into()) }.read()
+        };
+        for weak in ["disable", "prefer", "require", "verify-ca"] {
+            let refused = read(Some(weak));
+            assert!(
+                matches!(&refused, Err(Error::BadAddress(text)) if text.contains("sslmode=verify-full")),
+                "{weak}: {refused:?}"
+            );
+        }
+        for full in [None, Some("verify-full")] {
+            match read(full) {
+                Ok((SslMode::Require, Check::RootAndName(_))) => {}
+                // A machine without roots.
+                Err(Error::BadAddress(text)) => assert!(text.contains("no root certificate"), "{text}"),
+                other => panic!("{full:?}: {other:?}"),
+            }
+        }
     }
 }

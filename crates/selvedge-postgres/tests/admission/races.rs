@@ -10,6 +10,7 @@ use crate::support::server::{
 };
 use crate::support::{PlainConnection, Sandbox, in_background, joined, stop, wait_until};
 use selvedge_conformance::{Sketch, invariants};
+use selvedge_engine::ReconcilerScope;
 use selvedge_engine::core::gate::draws::lane_gate;
 use selvedge_engine::core::gate::{Config, GateKind, GateName, RequiredGates};
 use selvedge_engine::core::rules::gates::budget::Spend;
@@ -198,7 +199,12 @@ async fn a_lease_that_expires_behind_a_gate_and_a_claim_of_its_worker_do_not_dea
     let first = a.submit_many(vec![with_quota("few"); 2]).await[0];
     a.claim_with_short_lease("one").await;
     wait_until("the lease has expired", async || {
-        !b.engine.store().expired_leases(None, 10).await.expect("the leases are read").is_empty()
+        !b.engine
+            .store()
+            .expired_leases(&ReconcilerScope::ALL, None, 10)
+            .await
+            .expect("the leases are read")
+            .is_empty()
     })
     .await;
     lock_gates(&plain).await;

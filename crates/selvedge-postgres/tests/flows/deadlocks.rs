@@ -5,6 +5,7 @@ use crate::support::flows::{check_and_stop, flow_draft, permanent_failure};
 use crate::support::server::{Server, claim_of, fence, passive_options};
 use crate::support::{Sandbox, in_background, joined, wait_until};
 use selvedge_engine::Options;
+use selvedge_engine::ReconcilerScope;
 use selvedge_engine::core::flow::FlowState;
 use selvedge_engine::core::plan::GraphDraft;
 use selvedge_engine::core::rules::claim::ClaimDraft;
@@ -25,7 +26,12 @@ async fn a_claim_and_an_expiry_of_one_worker_in_one_flow_do_not_deadlock() {
     let flow = a.flow("x y").await;
     let expiring = a.claim_with_short_lease("one").await.execution.id;
     crate::support::wait_until("the lease has expired", async || {
-        let expired = a.engine.store().expired_leases(None, 10).await.expect("the leases are read");
+        let expired = a
+            .engine
+            .store()
+            .expired_leases(&ReconcilerScope::ALL, None, 10)
+            .await
+            .expect("the leases are read");
         expired.iter().any(|row| row.execution == expiring)
     })
     .await;
@@ -97,7 +103,12 @@ async fn the_expiry_of_a_lease_does_not_deadlock_with_a_replay_in_its_flow() {
     a.report(failing, permanent_failure()).await.expect("the lease is held");
     let waiting = b.claim_waiting(brief(1), 1).await;
     wait_until("the lease has expired", async || {
-        !a.engine.store().expired_leases(None, 9).await.expect("the leases are read").is_empty()
+        !a.engine
+            .store()
+            .expired_leases(&ReconcilerScope::ALL, None, 9)
+            .await
+            .expect("the leases are read")
+            .is_empty()
     })
     .await;
     // A claim writes its session only if it was not seen for a while.

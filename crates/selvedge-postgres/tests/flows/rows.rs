@@ -9,7 +9,7 @@ use selvedge_core::state::StateName;
 use selvedge_core::table::{Access, Entries, Guarded, Request};
 use selvedge_core::{Changes, ExecutionId, Flow, FlowId, Name, NamespaceId, Needs, Rows, Timestamp};
 use selvedge_postgres::{PostgresStore, testing};
-use selvedge_store::{Decision, Demand, Error, FlowDue, Store, Transaction};
+use selvedge_store::{Decision, Demand, Error, FlowDue, ReconcilerScope, Store, Transaction};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use tokio::task::JoinHandle;
@@ -218,7 +218,8 @@ async fn a_flow_without_live_members_is_due_to_be_settled_then_to_be_deleted_and
     let [(FlowDue::Settle, since)] = store.overview().await.expect("the read succeeds").flows[..] else {
         panic!("it is to be settled")
     };
-    let due = store.due_flows(FlowDue::Settle, None, 10).await.expect("the read succeeds");
+    let due =
+        store.due_flows(&ReconcilerScope::ALL, FlowDue::Settle, None, 10).await.expect("the read succeeds");
     assert_eq!(due.iter().map(|due| (due.flow, due.due_at)).collect::<Vec<_>>(), [(id(1), since)]);
     assert_eq!(due[0].tags, new.tags);
 

@@ -6,6 +6,7 @@
 mod support;
 
 mod bounds;
+mod coverage;
 mod crowds;
 mod failover;
 mod fixtures;

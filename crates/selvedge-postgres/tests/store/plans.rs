@@ -273,6 +273,7 @@ async fn every_statement_is_checked_except_inserts_and_reads_of_small_tables() {
             "classes/mark_removal",
             "classes/read_removal",
             "classes/restore",
+            "coverage/list",
             "flows/lock_growth",
             "log/append",
             "log/list_missing_days",

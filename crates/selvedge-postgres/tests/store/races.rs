@@ -4,6 +4,7 @@
 use crate::support::server::{self, Server, claim_of, complete_op, fence, ids};
 use crate::support::{PlainConnection, Sandbox, in_background, joined, stop, wait_until};
 use selvedge_conformance::invariants;
+use selvedge_engine::ReconcilerScope;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::report::{Fence, Op};
 use selvedge_engine::core::state::StateName;
@@ -23,7 +24,12 @@ pub async fn check_and_stop(servers: &[&Server]) {
 /// Waits until the lease of an execution has expired.
 async fn lease_has_expired(server: &Server, id: ExecutionId) {
     wait_until("the lease has expired", async || {
-        let expired = server.engine.store().expired_leases(None, 10).await.expect("the leases are read");
+        let expired = server
+            .engine
+            .store()
+            .expired_leases(&ReconcilerScope::ALL, None, 10)
+            .await
+            .expect("the leases are read");
         expired.iter().any(|row| row.execution == id)
     })
     .await;
@@ -209,7 +215,8 @@ async fn a_reconciler_that_read_a_timed_out_attempt_before_its_completion_leaves
     let busy = keep_busy(&sandbox, &plain, &narrow, other).await;
     wait_until("the attempt has timed out", async || {
         let store = a.engine.store();
-        let due = store.due(selvedge_engine::core::DueKind::AttemptTimeout, None, 10).await;
+        let due =
+            store.due(&ReconcilerScope::ALL, selvedge_engine::core::DueKind::AttemptTimeout, None, 10).await;
         !due.expect("due executions are read").is_empty()
     })
     .await;

@@ -4,6 +4,7 @@ use super::server::{Server, claim_of, claim_wait, fence};
 use super::{PlainConnection, wait_until};
 use selvedge_conformance::{Sketch, invariants};
 use selvedge_engine::GrownFlow;
+use selvedge_engine::ReconcilerScope;
 use selvedge_engine::core::filter::Payloads;
 use selvedge_engine::core::flow::FlowState;
 use selvedge_engine::core::outbox::{OutboxKind, OutboxName, OutboxRow};
@@ -89,7 +90,7 @@ impl Server {
     pub async fn outbox(&self) -> Vec<OutboxRow> {
         let mut rows = Vec::new();
         for kind in OutboxKind::ALL {
-            let found = self.engine.store().outbox(kind, 0, None, 10_000).await;
+            let found = self.engine.store().outbox(&ReconcilerScope::ALL, kind, 0, None, 10_000).await;
             rows.extend(found.expect("the outbox is read"));
         }
         rows

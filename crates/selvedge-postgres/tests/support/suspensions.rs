@@ -5,6 +5,7 @@ use super::wait_until;
 use bytes::Bytes;
 use selvedge_conformance::Harness;
 use selvedge_engine::Error;
+use selvedge_engine::ReconcilerScope;
 use selvedge_engine::core::rules::claim::Claimed;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::report::{Fence, Op, Reported};
@@ -177,7 +178,12 @@ impl Server {
     /// Waits until an execution is due for this kind.
     pub async fn is_due(&self, id: ExecutionId, kind: DueKind) {
         wait_until(&format!("{kind:?} is due"), async || {
-            let due = self.engine.store().due(kind, None, ALL).await.expect("due executions are read");
+            let due = self
+                .engine
+                .store()
+                .due(&ReconcilerScope::ALL, kind, None, ALL)
+                .await
+                .expect("due executions are read");
             due.iter().any(|row| row.execution == id)
         })
         .await;
@@ -186,7 +192,12 @@ impl Server {
     /// Waits until the lease of an execution has expired.
     pub async fn lease_has_expired(&self, id: ExecutionId) {
         wait_until("the lease has expired", async || {
-            let expired = self.engine.store().expired_leases(None, ALL).await.expect("the leases are read");
+            let expired = self
+                .engine
+                .store()
+                .expired_leases(&ReconcilerScope::ALL, None, ALL)
+                .await
+                .expect("the leases are read");
             expired.iter().any(|row| row.execution == id)
         })
         .await;

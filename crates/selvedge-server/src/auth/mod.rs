@@ -27,7 +27,7 @@ use cache::{Entry, Keys};
 use principal::{Picked, Principal, namespace_required, pick_without_keys};
 use selvedge_core::api_key::{ApiKey, KeyDigest, KeyText};
 use selvedge_core::{Name, Permission, Role};
-use selvedge_engine::{Engine, Error, Namespace, Namespaces};
+use selvedge_engine::{Engine, Error, Namespace, Namespaces, ServerDefaults};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -304,6 +304,16 @@ pub enum WorkerCaller {
     One(Caller),
     /// A caller in all namespaces of its key.
     Several(Arc<Namespaces>, ShutdownWatch),
+}
+
+impl WorkerCaller {
+    /// Returns the defaults of the server.
+    pub fn defaults(&self) -> &ServerDefaults {
+        match self {
+            WorkerCaller::One(caller) => caller.namespace.engine().defaults(),
+            WorkerCaller::Several(some, _) => some.engine().defaults(),
+        }
+    }
 }
 
 impl FromRequestParts<AppState> for Caller {

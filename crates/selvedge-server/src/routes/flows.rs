@@ -53,6 +53,7 @@ fn read_flow(mut fields: Fields<'_>, trace: Option<TraceParent>) -> Result<FlowD
         tags: fields.text_map("tags")?.unwrap_or_default(),
         deadline_ms: fields.integer("deadline_ms")?,
         retention_ms: fields.integer("retention_ms")?,
+        server_window_ms: None,
         graph: read_graph(&mut fields, &defaults)?,
     };
     fields.finish()?;

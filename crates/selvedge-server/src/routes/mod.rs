@@ -37,7 +37,6 @@ use std::panic::AssertUnwindSafe;
 
 pub use executions::BATCH_MAX;
 pub use table::{Route, Routes};
-pub use workers::LEASE_TTL_MS;
 
 /// The result of a handler.
 pub type HandlerResult = Result<Response, Problem>;

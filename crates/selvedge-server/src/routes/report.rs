@@ -30,7 +30,7 @@ pub async fn report(
     let ops = fields.array_of_at_most("ops", OPS_MAX)?;
     let ops = fields.require("ops", ops)?;
     let next_claim = fields.object("claim")?;
-    let next_claim = next_claim.map(|fields| read_claim(fields, instance)).transpose()?;
+    let next_claim = next_claim.map(|fields| read_claim(fields, instance, caller.defaults())).transpose()?;
     fields.finish()?;
     let parsed: Vec<_> = ops.into_iter().map(|raw| Fields::from_value(raw, "").and_then(read_op)).collect();
     let mut parsed = limit_waitpoints(parsed);

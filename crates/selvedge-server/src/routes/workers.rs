@@ -17,10 +17,7 @@ use selvedge_core::rules::claim::{ClaimDraft, Claimed};
 use selvedge_core::rules::heartbeat::LEASES_MAX;
 use selvedge_core::rules::keyed::Answered;
 use selvedge_core::rules::report::Fence;
-use selvedge_engine::{ClaimWait, Error, HeartbeatResult, WorkerView};
-
-/// The default time to live of a lease, in milliseconds.
-pub const LEASE_TTL_MS: i64 = 30_000;
+use selvedge_engine::{ClaimWait, Error, HeartbeatResult, ServerDefaults, WorkerView};
 
 /// `POST /v1/workers/{instance}/claim`
 pub async fn claim(
@@ -28,7 +25,8 @@ pub async fn claim(
     PathInstance(instance): PathInstance,
     body: RequestBody,
 ) -> HandlerResult {
-    let claim = ClaimWait { call_key: body.call_key()?, ..read_claim(body.fields()?, instance)? };
+    let claim =
+        ClaimWait { call_key: body.call_key()?, ..read_claim(body.fields()?, instance, caller.defaults())? };
     // A claim that the shutdown interrupts puts back the leases that it may just have taken.
     let result = match &caller {
         WorkerCaller::One(caller) => {
@@ -48,14 +46,18 @@ pub async fn claim(
 }
 
 /// Reads the fields of a claim.
-pub fn read_claim(mut fields: Fields<'_>, instance: String) -> Result<ClaimWait, Refusal> {
+pub fn read_claim(
+    mut fields: Fields<'_>,
+    instance: String,
+    defaults: &ServerDefaults,
+) -> Result<ClaimWait, Refusal> {
     let worker = fields.text("worker")?;
     let lanes = fields.texts("lanes")?;
     let kinds = fields.texts("kinds")?;
     let capabilities = fields.texts("capabilities")?.unwrap_or_default();
     let max = fields.count("max")?;
     let wait_ms = fields.integer("wait_ms")?;
-    let lease_ttl_ms = fields.integer("lease_ttl_ms")?.unwrap_or(LEASE_TTL_MS);
+    let lease_ttl_ms = fields.integer("lease_ttl_ms")?.unwrap_or(defaults.lease_ttl_ms);
     let incarnation = fields.text("incarnation")?;
     let claim = ClaimDraft {
         worker: fields.require("worker", worker)?,

@@ -21,7 +21,7 @@ pub struct Defaults {
 
 impl Default for Defaults {
     fn default() -> Self {
-        Defaults { kind: None, draft: Draft { gives_retention: false, ..Draft::new("") } }
+        Defaults { kind: None, draft: Draft { gives_retention: false, gives_retry: false, ..Draft::new("") } }
     }
 }
 
@@ -75,6 +75,8 @@ fn read_fields(fields: &mut Fields<'_>, base: &Draft) -> Result<(Option<String>,
     let kind = fields.text("kind")?;
     let (required_gates, gate_pointers) = read_draws(fields, base)?;
     let retention_ms = fields.integer("retention_ms")?;
+    let retry = fields.object("retry")?.map(read_retry).transpose()?;
+    let gives_retry = retry.is_some() || base.gives_retry;
     let draft = Draft {
         kind: String::new(),
         input: fields.payload("input")?.unwrap_or_else(|| base.input.clone()),
@@ -90,16 +92,16 @@ fn read_fields(fields: &mut Fields<'_>, base: &Draft) -> Result<(Option<String>,
         delay: fields.time_or_delay("delay_until_at", "delay_ms")?.or(base.delay),
         policy: Policy {
             start_by_ms: fields.integer("start_by_ms")?.or(policy.start_by_ms),
-            retry: match fields.object("retry")? {
-                Some(fields) => read_retry(fields)?,
-                None => policy.retry.clone(),
-            },
+            retry: retry.unwrap_or_else(|| policy.retry.clone()),
             attempt_timeout_ms: fields.integer("attempt_timeout_ms")?.or(policy.attempt_timeout_ms),
             deadline_ms: fields.integer("deadline_ms")?.or(policy.deadline_ms),
             retention_ms: retention_ms.unwrap_or(policy.retention_ms),
         },
         gives_retention: retention_ms.is_some() || base.gives_retention,
         namespace_retention_ms: None,
+        gives_retry,
+        server_retry: None,
+        server_window_ms: None,
         required_gates,
         gate_pointers,
         trace: base.trace,

@@ -10,7 +10,7 @@ use selvedge_core::state::StateName;
 use selvedge_core::table::{Entries, Guarded};
 use selvedge_core::wiring::Child;
 use selvedge_core::{Changes, Draft, Execution, Flow, FlowId, Name, Needs, Wiring};
-use selvedge_store::{Decision, Demand, FlowDue};
+use selvedge_store::{Decision, Demand, FlowDue, ReconcilerScope};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use uuid::Uuid;
@@ -73,7 +73,11 @@ async fn transactions_that_share_a_commit_each_get_the_flows_they_emptied() {
     );
     let emptied = [one, two, three].map(|saved| saved.expect("the changes are saved").emptied);
     assert_eq!(emptied, [vec![first.id], vec![second.id], vec![]]);
-    let due = harness.store.due_flows(FlowDue::Settle, None, 9).await.expect("due flows are read");
+    let due = harness
+        .store
+        .due_flows(&ReconcilerScope::ALL, FlowDue::Settle, None, 9)
+        .await
+        .expect("due flows are read");
     assert_eq!(due.iter().map(|due| due.flow).collect::<Vec<_>>(), [first.id]);
 }
 

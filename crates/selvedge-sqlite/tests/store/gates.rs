@@ -13,7 +13,7 @@ use selvedge_core::rows::{Queries, UnreadWrites};
 use selvedge_core::table::{Guarded, Request};
 use selvedge_core::{Changes, Draft, Execution, ExecutionId, Name, Needs, State, Timestamp};
 use selvedge_sqlite::SqliteStore;
-use selvedge_store::{Demand, Error, Store, Transaction};
+use selvedge_store::{Demand, Error, ReconcilerScope, Store, Transaction};
 
 fn gate(harness: &Harness, kind: GateKind, name: &str) -> Gate {
     Gate { version: 1, ..Gate::new(GateName::new(harness.namespace, kind, Name::trusted(name))) }
@@ -97,7 +97,10 @@ async fn gates_and_the_ledger_are_unchanged_after_reopening() {
     parts.sort_by_key(Gate::id);
     assert_eq!(store.parts_of(&budget.name, 9).await.expect("parts are read"), parts);
     assert_eq!(store.parts_of(&budget.name, 1).await.expect("parts are read"), parts[..1]);
-    assert_eq!(store.due_gates(None, 9).await.expect("gates are read"), std::slice::from_ref(flow));
+    assert_eq!(
+        store.due_gates(&ReconcilerScope::ALL, None, 9).await.expect("gates are read"),
+        std::slice::from_ref(flow)
+    );
     assert_eq!(store.overview().await.expect("the overview is read").gates, flow.due_at);
     assert_eq!(store.ledger(flow.id(), 7).await.expect("the ledger is read"), [spent]);
     assert_eq!(store.ledger(flow.id(), 8).await.expect("the ledger is read"), []);
@@ -120,7 +123,7 @@ async fn due_gates_are_listed_earliest_first_and_page_by_page() {
     let mut found = Vec::new();
     let mut after: Option<(Timestamp, GateId)> = None;
     loop {
-        let page = harness.store.due_gates(after, 5).await.expect("gates are read");
+        let page = harness.store.due_gates(&ReconcilerScope::ALL, after, 5).await.expect("gates are read");
         let Some(last) = page.last() else { break };
         after = last.due_at.map(|at| (at, last.id()));
         found.extend(page);
@@ -260,7 +263,7 @@ async fn an_unreadable_gate_is_named_and_hides_no_other_due_gate() {
             .expect("the row is updated");
         let error = harness.store.fetch_gates(&[bad.id()]).await.expect_err("the row is unreadable");
         assert!(error.to_string().contains(&format!("gate {} cannot be read", bad.id().0)), "{error}");
-        let found = harness.store.due_gates(None, 1).await.expect("gates are read");
+        let found = harness.store.due_gates(&ReconcilerScope::ALL, None, 1).await.expect("gates are read");
         assert_eq!(found, std::slice::from_ref(&good));
     }
 }

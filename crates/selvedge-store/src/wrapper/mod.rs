@@ -297,14 +297,14 @@ pub trait StoreWrapper: Send + Sync + 'static {
         self.inner().list_gates(namespace, kind, after, limit).await
     }
 
-    /// See [`Store::due_gates_in`].
-    async fn due_gates_in(
+    /// See [`Store::due_gates`].
+    async fn due_gates(
         &self,
         scope: &ReconcilerScope,
         after: Option<(Timestamp, GateId)>,
         limit: u32,
     ) -> Result<Vec<Gate>, Error> {
-        self.inner().due_gates_in(scope, after, limit).await
+        self.inner().due_gates(scope, after, limit).await
     }
 
     /// See [`Store::held_by`].
@@ -337,40 +337,40 @@ pub trait StoreWrapper: Send + Sync + 'static {
         self.inner().overview().await
     }
 
-    /// See [`Store::due_in`].
-    async fn due_in(
+    /// See [`Store::due`].
+    async fn due(
         &self,
         scope: &ReconcilerScope,
         kind: DueKind,
         after: Option<(Timestamp, ExecutionId)>,
         limit: u32,
     ) -> Result<Vec<DueRow>, Error> {
-        self.inner().due_in(scope, kind, after, limit).await
+        self.inner().due(scope, kind, after, limit).await
     }
 
-    /// See [`Store::expired_leases_in`].
-    async fn expired_leases_in(
+    /// See [`Store::expired_leases`].
+    async fn expired_leases(
         &self,
         scope: &ReconcilerScope,
         after: Option<ExecutionId>,
         limit: u32,
     ) -> Result<Vec<DueRow>, Error> {
-        self.inner().expired_leases_in(scope, after, limit).await
+        self.inner().expired_leases(scope, after, limit).await
     }
 
-    /// See [`Store::due_flows_in`].
-    async fn due_flows_in(
+    /// See [`Store::due_flows`].
+    async fn due_flows(
         &self,
         scope: &ReconcilerScope,
         kind: FlowDue,
         after: Option<(Timestamp, FlowId)>,
         limit: u32,
     ) -> Result<Vec<DueFlow>, Error> {
-        self.inner().due_flows_in(scope, kind, after, limit).await
+        self.inner().due_flows(scope, kind, after, limit).await
     }
 
-    /// See [`Store::outbox_in`].
-    async fn outbox_in(
+    /// See [`Store::outbox`].
+    async fn outbox(
         &self,
         scope: &ReconcilerScope,
         kind: OutboxKind,
@@ -378,7 +378,7 @@ pub trait StoreWrapper: Send + Sync + 'static {
         after: Option<(Timestamp, Uuid)>,
         limit: u32,
     ) -> Result<Vec<OutboxRow>, Error> {
-        self.inner().outbox_in(scope, kind, stale_ms, after, limit).await
+        self.inner().outbox(scope, kind, stale_ms, after, limit).await
     }
 
     /// See [`Store::unseen_sessions`].
@@ -424,6 +424,16 @@ pub trait StoreWrapper: Send + Sync + 'static {
     /// See [`Store::next_notification`].
     async fn next_notification(&self) -> Option<Notification> {
         self.inner().next_notification().await
+    }
+
+    /// See [`Store::announce_coverage`].
+    async fn announce_coverage(&self, namespace: Option<NamespaceId>) {
+        self.inner().announce_coverage(namespace).await
+    }
+
+    /// See [`Store::coverage`].
+    async fn coverage(&self) -> Result<Vec<Option<NamespaceId>>, Error> {
+        self.inner().coverage().await
     }
 
     /// See [`Store::figures`].

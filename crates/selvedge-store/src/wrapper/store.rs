@@ -259,13 +259,13 @@ impl<T: StoreWrapper> Store for T {
         observed(self, "list_gates", StoreWrapper::list_gates(self, namespace, kind, after, limit)).await
     }
 
-    async fn due_gates_in(
+    async fn due_gates(
         &self,
         scope: &ReconcilerScope,
         after: Option<(Timestamp, GateId)>,
         limit: u32,
     ) -> Result<Vec<Gate>, Error> {
-        observed(self, "due_gates", StoreWrapper::due_gates_in(self, scope, after, limit)).await
+        observed(self, "due_gates", StoreWrapper::due_gates(self, scope, after, limit)).await
     }
 
     async fn held_by(&self, gate: GateId, bound: u64) -> Result<u64, Error> {
@@ -292,36 +292,36 @@ impl<T: StoreWrapper> Store for T {
         observed(self, "overview", StoreWrapper::overview(self)).await
     }
 
-    async fn due_in(
+    async fn due(
         &self,
         scope: &ReconcilerScope,
         kind: DueKind,
         after: Option<(Timestamp, ExecutionId)>,
         limit: u32,
     ) -> Result<Vec<DueRow>, Error> {
-        observed(self, "due", StoreWrapper::due_in(self, scope, kind, after, limit)).await
+        observed(self, "due", StoreWrapper::due(self, scope, kind, after, limit)).await
     }
 
-    async fn expired_leases_in(
+    async fn expired_leases(
         &self,
         scope: &ReconcilerScope,
         after: Option<ExecutionId>,
         limit: u32,
     ) -> Result<Vec<DueRow>, Error> {
-        observed(self, "expired_leases", StoreWrapper::expired_leases_in(self, scope, after, limit)).await
+        observed(self, "expired_leases", StoreWrapper::expired_leases(self, scope, after, limit)).await
     }
 
-    async fn due_flows_in(
+    async fn due_flows(
         &self,
         scope: &ReconcilerScope,
         kind: FlowDue,
         after: Option<(Timestamp, FlowId)>,
         limit: u32,
     ) -> Result<Vec<DueFlow>, Error> {
-        observed(self, "due_flows", StoreWrapper::due_flows_in(self, scope, kind, after, limit)).await
+        observed(self, "due_flows", StoreWrapper::due_flows(self, scope, kind, after, limit)).await
     }
 
-    async fn outbox_in(
+    async fn outbox(
         &self,
         scope: &ReconcilerScope,
         kind: OutboxKind,
@@ -329,7 +329,7 @@ impl<T: StoreWrapper> Store for T {
         after: Option<(Timestamp, Uuid)>,
         limit: u32,
     ) -> Result<Vec<OutboxRow>, Error> {
-        observed(self, "outbox", StoreWrapper::outbox_in(self, scope, kind, stale_ms, after, limit)).await
+        observed(self, "outbox", StoreWrapper::outbox(self, scope, kind, stale_ms, after, limit)).await
     }
 
     async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error> {
@@ -366,6 +366,14 @@ impl<T: StoreWrapper> Store for T {
 
     async fn next_notification(&self) -> Option<Notification> {
         StoreWrapper::next_notification(self).await
+    }
+
+    async fn announce_coverage(&self, namespace: Option<NamespaceId>) {
+        StoreWrapper::announce_coverage(self, namespace).await
+    }
+
+    async fn coverage(&self) -> Result<Vec<Option<NamespaceId>>, Error> {
+        observed(self, "coverage", StoreWrapper::coverage(self)).await
     }
 
     async fn figures(&self) -> Result<Option<(i64, i64)>, Error> {

@@ -8,7 +8,7 @@ use selvedge_core::rules::timer::{Timer, TimerReply};
 use selvedge_core::submission::When;
 use selvedge_core::suspension::{Condition, Wait};
 use selvedge_core::{Draft, DueKind, Execution, ExecutionId, Outcome, Policy, State, Timestamp};
-use selvedge_store::DueRow;
+use selvedge_store::{DueRow, ReconcilerScope};
 use std::collections::BTreeMap;
 
 const HOUR_MS: i64 = 3_600_000;
@@ -79,7 +79,7 @@ async fn page(
     after: Option<(Timestamp, ExecutionId)>,
     limit: u32,
 ) -> Vec<DueRow> {
-    harness.store.due(kind, after, limit).await.expect("rows are read")
+    harness.store.due(&ReconcilerScope::ALL, kind, after, limit).await.expect("rows are read")
 }
 
 fn places(rows: &[DueRow]) -> Vec<(Timestamp, ExecutionId)> {

@@ -6,6 +6,7 @@ use crate::harness::Harness;
 use crate::harness::by_hand::{self, put_sessions, session};
 use selvedge_core::rules::worker::{Depart, ForgetSessions};
 use selvedge_core::{Execution, ExecutionId, Session, SessionId, Timestamp};
+use selvedge_store::ReconcilerScope;
 use std::collections::BTreeSet;
 
 fn executions(rows: &[selvedge_store::DueRow]) -> Vec<ExecutionId> {
@@ -43,7 +44,14 @@ pub async fn a_lease_expires_when_its_first_term_and_its_session_are_both_over(h
         leased_row(harness, &without_session, lately).await,
     ];
     by_hand::insert(harness, &live).await;
-    assert!(harness.store.expired_leases(None, 10).await.expect("rows are read").is_empty());
+    assert!(
+        harness
+            .store
+            .expired_leases(&ReconcilerScope::ALL, None, 10)
+            .await
+            .expect("rows are read")
+            .is_empty()
+    );
     assert!(!harness.store.overview().await.expect("the overview is read").expired_leases);
     let expired = [
         leased_row(harness, &never_renewed, long_ago).await,
@@ -51,7 +59,7 @@ pub async fn a_lease_expires_when_its_first_term_and_its_session_are_both_over(h
         leased_row(harness, &without_session, long_ago).await,
     ];
     by_hand::insert(harness, &expired).await;
-    let found = harness.store.expired_leases(None, 10).await.expect("rows are read");
+    let found = harness.store.expired_leases(&ReconcilerScope::ALL, None, 10).await.expect("rows are read");
     let mut expected: Vec<ExecutionId> = expired.iter().map(|row| row.id).collect();
     expected.sort();
     assert_eq!(executions(&found), expected);
@@ -60,9 +68,13 @@ pub async fn a_lease_expires_when_its_first_term_and_its_session_are_both_over(h
         assert_eq!((row.namespace, &row.tags), (harness.namespace, &of.tags));
     }
     assert!(harness.store.overview().await.expect("the overview is read").expired_leases);
-    let first = harness.store.expired_leases(None, 2).await.expect("rows are read");
+    let first = harness.store.expired_leases(&ReconcilerScope::ALL, None, 2).await.expect("rows are read");
     assert_eq!(executions(&first), expected[..2]);
-    let rest = harness.store.expired_leases(Some(expected[1]), 2).await.expect("rows are read");
+    let rest = harness
+        .store
+        .expired_leases(&ReconcilerScope::ALL, Some(expected[1]), 2)
+        .await
+        .expect("rows are read");
     assert_eq!(executions(&rest), expected[2..]);
 }
 

@@ -55,11 +55,11 @@ async fn insert(harness: &Harness, name: &str, tags: &Tags, at: Timestamp) -> [S
 /// Returns the ids that each scan finds, in the order of `insert`.
 async fn scan(harness: &Harness, scope: &ReconcilerScope, limit: u32) -> [Vec<String>; 5] {
     let store = &harness.store;
-    let due = store.due_in(scope, DueKind::Delay, None, limit).await.expect("rows are read");
-    let leases = store.expired_leases_in(scope, None, limit).await.expect("rows are read");
-    let flows = store.due_flows_in(scope, FlowDue::Settle, None, limit).await.expect("flows are read");
-    let outbox = store.outbox_in(scope, OutboxKind::Edges, 0, None, limit).await.expect("the outbox is read");
-    let gates = store.due_gates_in(scope, None, limit).await.expect("gates are read");
+    let due = store.due(scope, DueKind::Delay, None, limit).await.expect("rows are read");
+    let leases = store.expired_leases(scope, None, limit).await.expect("rows are read");
+    let flows = store.due_flows(scope, FlowDue::Settle, None, limit).await.expect("flows are read");
+    let outbox = store.outbox(scope, OutboxKind::Edges, 0, None, limit).await.expect("the outbox is read");
+    let gates = store.due_gates(scope, None, limit).await.expect("gates are read");
     [
         due.iter().map(|row| format!("{:?}", row.execution)).collect(),
         leases.iter().map(|row| format!("{:?}", row.execution)).collect(),

@@ -13,7 +13,7 @@ use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
 use selvedge_core::state::StateName;
 use selvedge_core::submission::When;
-use selvedge_store::FlowDue;
+use selvedge_store::{FlowDue, ReconcilerScope};
 
 pub async fn cancelling_all_ends_every_live_member_and_leaves_ended_ones_unchanged(harness: &Harness) {
     let sketch = Sketch::from("done failed active waits later; failed -> skipped; active -> dependent");
@@ -172,6 +172,13 @@ pub async fn a_cancellation_drained_by_concurrent_servers_ends_each_member_once(
     .await;
     let state = flow.flow().await.state;
     assert_eq!(state, FlowState::Cancelled);
-    assert!(harness.store.due_flows(FlowDue::Settle, None, 9).await.expect("rows are read").is_empty());
+    assert!(
+        harness
+            .store
+            .due_flows(&ReconcilerScope::ALL, FlowDue::Settle, None, 9)
+            .await
+            .expect("rows are read")
+            .is_empty()
+    );
     assert_eq!(flow.flow().await.counts.of(StateName::Failed), 1);
 }

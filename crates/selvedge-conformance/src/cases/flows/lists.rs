@@ -6,7 +6,7 @@ use crate::harness::by_hand::{self, counts};
 use selvedge_core::flow::{FlowFilter, FlowListPosition, FlowSpec, FlowState};
 use selvedge_core::state::StateName;
 use selvedge_core::{Flow, FlowId, Name, Timestamp};
-use selvedge_store::{DueFlow, FlowDue};
+use selvedge_store::{DueFlow, FlowDue, ReconcilerScope};
 use std::collections::BTreeMap;
 
 const HOUR_MS: i64 = 3_600_000;
@@ -127,7 +127,7 @@ async fn due(
     after: Option<(Timestamp, FlowId)>,
     limit: u32,
 ) -> Vec<DueFlow> {
-    harness.store.due_flows(kind, after, limit).await.expect("due flows are read")
+    harness.store.due_flows(&ReconcilerScope::ALL, kind, after, limit).await.expect("due flows are read")
 }
 
 pub async fn due_flows_are_found_by_kind_earliest_first_and_in_pages(harness: &Harness) {

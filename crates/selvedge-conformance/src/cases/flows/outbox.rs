@@ -5,7 +5,7 @@ use crate::harness::Harness;
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::table::{Entries, Request};
 use selvedge_core::{Changes, Needs, Timestamp};
-use selvedge_store::FlowDue;
+use selvedge_store::{FlowDue, ReconcilerScope};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
@@ -33,7 +33,11 @@ async fn scan(
     limit: u32,
 ) -> Vec<OutboxRow> {
     let after = after.map(|row| (row.at, row.name.id));
-    harness.store.outbox(kind, stale_ms, after, limit).await.expect("the outbox is read")
+    harness
+        .store
+        .outbox(&ReconcilerScope::ALL, kind, stale_ms, after, limit)
+        .await
+        .expect("the outbox is read")
 }
 
 pub async fn an_outbox_row_is_read_back_with_every_field(harness: &Harness) {

@@ -12,10 +12,14 @@ use selvedge_core::rules::timer::{Timer, TimerReply};
 use selvedge_core::rules::waitpoint::WaitpointDraft;
 use selvedge_core::table::{Guarded, Request};
 use selvedge_core::{DueKind, ExecutionId, FlowId, Name, Needs, Policy, WaitpointId};
-use selvedge_store::FlowDue;
+use selvedge_store::{FlowDue, ReconcilerScope};
 
 async fn due(harness: &Harness) -> Vec<FlowId> {
-    let due = harness.store.due_flows(FlowDue::Delete, None, 100).await.expect("due flows are read");
+    let due = harness
+        .store
+        .due_flows(&ReconcilerScope::ALL, FlowDue::Delete, None, 100)
+        .await
+        .expect("due flows are read");
     due.into_iter().map(|one| one.flow).collect()
 }
 
@@ -30,7 +34,14 @@ pub async fn a_member_is_not_deleted_before_its_flow(harness: &Harness) {
     flow.complete("a").await;
     harness.drain().await;
     assert_eq!(flow.tick("a", Timer::Due(DueKind::Retention)).await, TimerReply::NotDue);
-    assert!(harness.store.due(DueKind::Retention, None, 9).await.expect("rows are read").is_empty());
+    assert!(
+        harness
+            .store
+            .due(&ReconcilerScope::ALL, DueKind::Retention, None, 9)
+            .await
+            .expect("rows are read")
+            .is_empty()
+    );
     assert_eq!((due(harness).await, delete(harness, flow.id).await), (vec![], None), "b has not ended");
     flow.complete("b").await;
     assert_eq!(delete(harness, flow.id).await, None, "its end is not settled");

@@ -15,7 +15,7 @@ use selvedge_core::state::StateName;
 use selvedge_core::submission::When;
 use selvedge_core::wiring::{Downstream, Upstream};
 use selvedge_core::{DueKind, Execution, FlowId, Outcome, State};
-use selvedge_store::FlowDue;
+use selvedge_store::{FlowDue, ReconcilerScope};
 use std::collections::BTreeSet;
 use uuid::Uuid;
 
@@ -366,12 +366,23 @@ pub async fn the_transaction_that_ends_the_last_member_reports_it_and_a_flow_is_
     let (_, first) = harness.transact(complete(&a)).await;
     let (_, last) = harness.transact(complete(&b)).await;
     assert_eq!((first.emptied, last.emptied), (vec![], vec![flow.id]));
-    let due = harness.store.due_flows(FlowDue::Settle, None, 9).await.expect("rows are read");
+    let due = harness
+        .store
+        .due_flows(&ReconcilerScope::ALL, FlowDue::Settle, None, 9)
+        .await
+        .expect("rows are read");
     assert_eq!(due.iter().map(|one| one.flow).collect::<Vec<_>>(), [flow.id]);
     let (settled, transaction) = harness.transact(SettleFlow { flow: flow.id }).await;
     assert_eq!((settled, transaction.emptied), (Some(FlowState::Completed), vec![]));
     assert_eq!(harness.run(SettleFlow { flow: flow.id }).await, None);
-    assert!(harness.store.due_flows(FlowDue::Settle, None, 9).await.expect("rows are read").is_empty());
+    assert!(
+        harness
+            .store
+            .due_flows(&ReconcilerScope::ALL, FlowDue::Settle, None, 9)
+            .await
+            .expect("rows are read")
+            .is_empty()
+    );
     assert_eq!(harness.run(SettleFlow { flow: FlowId(Uuid::now_v7()) }).await, None);
 }
 
@@ -381,7 +392,8 @@ pub async fn the_deadline_of_a_flow_expires_its_live_members(harness: &Harness) 
     flow.complete("a").await;
     flow.claim("b").await;
     harness.advance_past(5).await;
-    let due = harness.store.due(DueKind::Deadline, None, 10).await.expect("rows are read");
+    let due =
+        harness.store.due(&ReconcilerScope::ALL, DueKind::Deadline, None, 10).await.expect("rows are read");
     assert_eq!(due.len(), 3);
     for name in ["c", "d", "b"] {
         flow.due(name, DueKind::Deadline).await;

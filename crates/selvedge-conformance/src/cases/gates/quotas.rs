@@ -23,6 +23,7 @@ use selvedge_core::state::StateName;
 use selvedge_core::submission::When;
 use selvedge_core::suspension::WaitDraft;
 use selvedge_core::{Changes, Draft, DueKind, ExecutionId, Fact, FailureClass, Name, Outcome, Policy, State};
+use selvedge_store::ReconcilerScope;
 use std::collections::BTreeSet;
 
 const CANCEL: Action = Action::Cancel { reason: None, grace_ms: 0 };
@@ -433,7 +434,8 @@ pub async fn held_executions_are_cancelled_and_expire_like_waiting_ones(harness:
             None => drop(harness.operate(id, CANCEL).await.expect("it is cancelled")),
             Some(kind) => {
                 harness.advance_past(5).await;
-                let found = harness.store.due(kind, None, 9).await.expect("rows are read");
+                let found =
+                    harness.store.due(&ReconcilerScope::ALL, kind, None, 9).await.expect("rows are read");
                 assert_eq!(found.iter().map(|row| row.execution).collect::<Vec<_>>(), [id]);
                 harness.due(id, kind).await;
             }

@@ -26,7 +26,7 @@ use selvedge_core::state::StateName;
 use selvedge_core::suspension::Condition;
 use selvedge_core::table::{Entries, Guarded, Request};
 use selvedge_core::{Changes, Draft, Execution, ExecutionId, Name, Needs, State, Timestamp};
-use selvedge_store::{Demand, FlowDue};
+use selvedge_store::{Demand, FlowDue, ReconcilerScope};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
@@ -229,7 +229,9 @@ pub async fn due_gates_are_found_earliest_first_and_in_pages(harness: &Harness) 
     put(harness, &due).await;
     due.sort_by_key(|gate| (gate.due_at, gate.id()));
     assert_eq!(overview().await, due[0].due_at);
-    let found = async |after, limit| harness.store.due_gates(after, limit).await.expect("due gates are read");
+    let found = async |after, limit| {
+        harness.store.due_gates(&ReconcilerScope::ALL, after, limit).await.expect("due gates are read")
+    };
     assert_eq!(found(None, 100).await, due);
     let (mut after, mut seen) = (None, Vec::new());
     loop {
@@ -548,7 +550,11 @@ pub async fn a_flow_counts_held_members_and_stays_running(harness: &Harness) {
     harness.report(fence, Op::Complete { result: "1".into() }).await.expect("it is completed");
     let counts = flow.flow().await.counts;
     assert_eq!((counts.of(StateName::Held), counts.of(StateName::Completed)), (1, 1));
-    let due = harness.store.due_flows(FlowDue::Settle, None, 9).await.expect("due flows are read");
+    let due = harness
+        .store
+        .due_flows(&ReconcilerScope::ALL, FlowDue::Settle, None, 9)
+        .await
+        .expect("due flows are read");
     assert!(due.is_empty(), "one of its members is live");
     assert_eq!(harness.run(SettleFlow { flow: flow.id }).await, None);
     assert_eq!(flow.flow().await.state, FlowState::Running);

@@ -15,6 +15,7 @@ use selvedge_core::state::StateName;
 use selvedge_core::submission::When;
 use selvedge_core::suspension::{Condition, Distinct, OnTimeout, ResumedBy, WaitDraft};
 use selvedge_core::{Draft, DueKind, State};
+use selvedge_store::ReconcilerScope;
 
 pub async fn one_part_of_any_is_enough_and_only_its_signals_are_taken(harness: &Harness) {
     let pair = Condition::All(vec![on_signal("a"), on_signal("b")]);
@@ -109,7 +110,8 @@ pub async fn a_count_distinguishes_signals_by_waitpoint(harness: &Harness) {
 pub async fn an_awaited_time_resumes(harness: &Harness) {
     let id = harness.suspended(Condition::until(When::AfterMs(1))).await.execution.id;
     harness.advance_past(1).await;
-    let found = harness.store.due(DueKind::Delay, None, 9).await.expect("rows are read");
+    let found =
+        harness.store.due(&ReconcilerScope::ALL, DueKind::Delay, None, 9).await.expect("rows are read");
     assert_eq!(found.iter().map(|row| row.execution).collect::<Vec<_>>(), [id]);
     harness.due(id, DueKind::Delay).await;
     assert_eq!(harness.tick(id, Timer::Due(DueKind::Delay)).await, TimerReply::NotDue);

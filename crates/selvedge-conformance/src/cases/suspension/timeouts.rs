@@ -13,6 +13,7 @@ use selvedge_core::signal::{ENGINE, Effect, TIMEOUT};
 use selvedge_core::state::StateName;
 use selvedge_core::suspension::{Condition, OnTimeout, ResumedBy, WaitDraft};
 use selvedge_core::{Draft, DueKind, ExecutionId, Fact, FailureClass, Outcome, Policy, State};
+use selvedge_store::ReconcilerScope;
 
 const TIMEOUT_DUE: Timer = Timer::Due(DueKind::SuspensionTimeout);
 
@@ -33,7 +34,11 @@ pub async fn a_timeout_ends_the_execution_with_the_requested_outcome(harness: &H
     ] {
         let id = overdue(harness, on_timeout).await;
         harness.signal(id, "a").await;
-        let found = harness.store.due(DueKind::SuspensionTimeout, None, 9).await.expect("rows are read");
+        let found = harness
+            .store
+            .due(&ReconcilerScope::ALL, DueKind::SuspensionTimeout, None, 9)
+            .await
+            .expect("rows are read");
         assert_eq!(found.iter().map(|row| row.execution).collect::<Vec<_>>(), [id]);
         harness.due(id, DueKind::SuspensionTimeout).await;
         let row = harness.row(id).await;
@@ -161,7 +166,11 @@ async fn assert_ticks_change_nothing(harness: &Harness, found: &[FireTimer], row
 pub async fn a_timeout_does_not_change_an_execution_that_was_resumed_before_it(harness: &Harness) {
     for on_timeout in OnTimeout::ALL {
         let id = overdue(harness, on_timeout).await;
-        let found = harness.store.due(DueKind::SuspensionTimeout, None, 9).await.expect("rows are read");
+        let found = harness
+            .store
+            .due(&ReconcilerScope::ALL, DueKind::SuspensionTimeout, None, 9)
+            .await
+            .expect("rows are read");
         let found: Vec<FireTimer> =
             found.iter().map(|row| FireTimer { execution: row.execution, timer: TIMEOUT_DUE }).collect();
         assert_eq!(found.iter().map(|tick| tick.execution).collect::<Vec<_>>(), [id]);

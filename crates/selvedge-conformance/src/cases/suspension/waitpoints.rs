@@ -21,6 +21,7 @@ use selvedge_core::waitpoint::{WAITPOINTS_MAX, WaitpointFilter, WaitpointState, 
 use selvedge_core::{
     Changes, Draft, DueKind, ExecutionId, Fact, NamespaceId, Needs, Timestamp, Waitpoint, WaitpointId,
 };
+use selvedge_store::ReconcilerScope;
 use uuid::Uuid;
 
 const HOUR_MS: i64 = 3_600_000;
@@ -243,7 +244,11 @@ pub async fn an_expired_waitpoint_is_marked_and_logged(harness: &Harness) {
     let later = harness.waitpoint(&claimed, expiring_draft("c", HOUR_MS)).await;
     harness.suspend(&claimed, vec![WaitDraft::new(on_signal("go"))]).await;
     harness.advance_past(1).await;
-    let found = harness.store.due(DueKind::WaitpointExpiry, None, 9).await.expect("rows are read");
+    let found = harness
+        .store
+        .due(&ReconcilerScope::ALL, DueKind::WaitpointExpiry, None, 9)
+        .await
+        .expect("rows are read");
     assert_eq!(found.iter().map(|row| row.execution).collect::<Vec<_>>(), [id]);
     harness.due(id, DueKind::WaitpointExpiry).await;
     let states: Vec<WaitpointState> = harness.waitpoints(id).await.iter().map(|one| one.state).collect();

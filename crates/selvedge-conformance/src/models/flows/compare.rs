@@ -8,7 +8,7 @@ use selvedge_core::join::{GroupDecision, Resolution};
 use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::report::Fence;
 use selvedge_core::{Execution, FlowId, Outcome, State, Timestamp};
-use selvedge_store::FlowDue;
+use selvedge_store::{FlowDue, ReconcilerScope};
 use std::collections::BTreeSet;
 
 impl Lockstep<'_> {
@@ -37,7 +37,12 @@ impl Lockstep<'_> {
         let outbox: Result<BTreeSet<OutboxEntry>, String> =
             self.harness.outbox().await.iter().map(|row| self.outbox_entry(row.name)).collect();
         expect_equal(|| "the outbox".into(), self.reference.outbox.clone(), outbox?)?;
-        let due = self.harness.store.due_flows(FlowDue::Settle, None, 9).await.expect("due flows are read");
+        let due = self
+            .harness
+            .store
+            .due_flows(&ReconcilerScope::ALL, FlowDue::Settle, None, 9)
+            .await
+            .expect("due flows are read");
         let unsettled = |known: &&ModelFlow| known.state == FlowState::Running && known.live() == 0;
         let expected: BTreeSet<FlowId> =
             self.reference.flows.iter().filter(unsettled).map(|one| one.id).collect();

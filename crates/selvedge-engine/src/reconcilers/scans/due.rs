@@ -61,13 +61,13 @@ async fn scan_while(
     mut goes_on: impl FnMut() -> bool,
 ) -> Result<Tally, Error> {
     let mut tally = Tally::default();
-    let mut rows = context.store.due_in(&context.scope, kind, None, PAGE).await?;
+    let mut rows = context.store.due(&context.scope, kind, None, PAGE).await?;
     while !rows.is_empty() && goes_on() {
         let after = rows.last().map(|row| (row.due_at, row.execution));
         let is_full = rows.len() == PAGE as usize;
         let (done, next) = tokio::join!(context.tick_rows(rows, Timer::Due(kind)), async {
             match is_full {
-                true => context.store.due_in(&context.scope, kind, after, PAGE).await,
+                true => context.store.due(&context.scope, kind, after, PAGE).await,
                 false => Ok(Vec::new()),
             }
         });

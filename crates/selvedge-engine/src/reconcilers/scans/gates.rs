@@ -52,7 +52,7 @@ impl Reconciler for GateScan {
         let mut tally = Tally::default();
         let mut after = None;
         for _ in 0..PAGES {
-            let mut gates = context.store.due_gates_in(&context.scope, after, PAGE).await?;
+            let mut gates = context.store.due_gates(&context.scope, after, PAGE).await?;
             let found = gates.len();
             let overview = context.store.overview().await?;
             let now = overview.now;

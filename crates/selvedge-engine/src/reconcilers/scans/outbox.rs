@@ -49,7 +49,7 @@ impl Reconciler for OutboxScan {
         for kind in self.kinds {
             let mut after = None;
             for _ in 0..PAGES {
-                let rows = context.store.outbox_in(&context.scope, *kind, self.stale_ms, after, PAGE).await?;
+                let rows = context.store.outbox(&context.scope, *kind, self.stale_ms, after, PAGE).await?;
                 let found = rows.len();
                 after = rows.last().map(|row| (row.at, row.name.id));
                 tally += self.dispatch(context, rows).await?;
@@ -85,7 +85,7 @@ async fn settle(context: &ReconcilerContext, stale_ms: i64) -> Result<Tally, Err
     let mut tally = Tally::default();
     let mut after = None;
     for _ in 0..PAGES {
-        let mut flows = context.store.due_flows_in(&context.scope, FlowDue::Settle, after, PAGE).await?;
+        let mut flows = context.store.due_flows(&context.scope, FlowDue::Settle, after, PAGE).await?;
         let found = flows.len();
         after = flows.last().map(|flow| (flow.due_at, flow.flow));
         let now = context.store.overview().await?.now;

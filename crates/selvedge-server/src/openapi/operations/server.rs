@@ -7,7 +7,7 @@ use selvedge_core::rollup::KEPT_MS;
 #[rustfmt::skip]
 pub fn operations() -> Vec<Operation> {
     let page = || vec![("text/html; charset=utf-8", text())];
-    let ready = answer(vec![always("status", text()), always("store", text())]);
+    let ready = answer(vec![always("status", text()), always("store", text()), nullable("uncovered_namespaces", total().about("The number of namespaces whose background work no server does; null if it cannot be read."))]);
     let document = map(any());
     let kept = format!("Minutes are kept for {}. Every server answers the same.", period_text(KEPT_MS));
     let spread = || answer(vec![always("count", total()), nullable("mean", number()), nullable("p50", number()), nullable("p95", number()), nullable("max", number())]);

@@ -3,10 +3,10 @@
 use super::executions::duplicate;
 use super::{failure, fence, outcome, stale_lease};
 use crate::openapi::schema::*;
-use crate::routes::LEASE_TTL_MS;
 use selvedge_core::rules::claim::{CLAIM_MAX, TTL_MAX_MS, TTL_MIN_MS};
 use selvedge_core::submission::CAPABILITIES_LIMIT;
 use selvedge_core::suspension::ResumedBy;
+use selvedge_engine::LEASE_TTL_MS;
 use serde_json::json;
 
 pub fn shapes() -> Vec<(&'static str, Schema)> {
@@ -31,7 +31,12 @@ fn claim_request() -> Schema {
         optional("capabilities", list_of_at_most(CAPABILITIES_LIMIT, label())),
         always("max", integer_within(1, CLAIM_MAX.into()).about("The maximum number of executions.")),
         optional("wait_ms", wait().about("The longest wait for work.")),
-        optional("lease_ttl_ms", integer_within(TTL_MIN_MS, TTL_MAX_MS).default(json!(LEASE_TTL_MS))),
+        optional(
+            "lease_ttl_ms",
+            integer_within(TTL_MIN_MS, TTL_MAX_MS)
+                .default(json!(LEASE_TTL_MS))
+                .about("The time to live of the leases. A server may have another default."),
+        ),
         optional("incarnation", name().about(incarnation)),
     ])
 }

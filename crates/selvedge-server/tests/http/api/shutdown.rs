@@ -1,7 +1,13 @@
 //! Shutdown: waiting requests are answered at once, and then the server stops.
 
 use crate::support::{Server, fence, op, within};
+use selvedge_engine::Options;
+use selvedge_memory::Clock;
+use selvedge_server::ConnectionLimits;
 use serde_json::json;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
 #[tokio::test]
 async fn waiting_requests_are_answered_when_the_server_shuts_down() {
@@ -42,7 +48,7 @@ async fn waiting_requests_are_answered_when_the_server_shuts_down() {
     for response in &responses[2..] {
         assert!(response.is_empty() || response.starts_with("HTTP/1.1 20"), "{response}");
     }
-    assert!(tokio::net::TcpStream::connect(address).await.is_err(), "the server no longer listens");
+    assert!(TcpStream::connect(address).await.is_err(), "the server no longer listens");
 }
 
 async fn send_post(address: std::net::SocketAddr, path: &str, body: String) -> String {
@@ -54,8 +60,7 @@ async fn send_post(address: std::net::SocketAddr, path: &str, body: String) -> S
 
 /// Sends a request byte for byte and reads until the server closes the connection.
 async fn send_raw(address: std::net::SocketAddr, request: String) -> String {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let mut stream = tokio::net::TcpStream::connect(address).await.expect("the server accepts");
+    let mut stream = TcpStream::connect(address).await.expect("the server accepts");
     stream.write_all(request.as_bytes()).await.expect("the request is sent");
     let mut response = String::new();
     let _ = stream.read_to_string(&mut response).await;
@@ -63,9 +68,50 @@ async fn send_raw(address: std::net::SocketAddr, request: String) -> String {
 }
 
 #[tokio::test]
+async fn a_shutdown_does_not_wait_for_connections_without_a_request() {
+    let serving = selvedge_server::Options {
+        grace: Duration::from_secs(3600),
+        connections: ConnectionLimits { head_time: Duration::from_secs(3600), ..ConnectionLimits::default() },
+        ..selvedge_server::Options::default()
+    };
+    let options = Options { reconcilers: false, ..Options::default() };
+    let mut server = Server::start_serving(options, Clock::system(), serving).await;
+    let mut streams = Vec::new();
+    for begun in ["", "PRI * HTTP/2.0\r\n"] {
+        let mut stream = TcpStream::connect(server.address).await.expect("the server accepts");
+        stream.write_all(begun.as_bytes()).await.expect("the bytes are sent");
+        streams.push(stream);
+    }
+    // Accepted after the others.
+    assert_eq!(server.get("/healthz").await.status, 200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_listener_of_metrics_is_not_ready_after_the_shutdown_of_the_server_has_begun() {
+    let serving = selvedge_server::Options::default();
+    let options = Options { reconcilers: false, ..Options::default() };
+    let mut server = Server::start_serving(options, Clock::system(), serving.clone()).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port is bound");
+    let address = listener.local_addr().expect("the listener has an address");
+    let (engine, never) = (server.engine.clone(), std::future::pending());
+    tokio::spawn(selvedge_server::serve_metrics(serving, engine, listener, never));
+    let get = async |path: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        within(send_raw(address, request)).await
+    };
+    assert!(get("/readyz").await.starts_with("HTTP/1.1 200"));
+    server.stop().await;
+    let refused = get("/readyz").await;
+    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("shutting_down"), "{refused}");
+    assert!(get("/metrics").await.starts_with("HTTP/1.1 200"));
+    assert!(get("/healthz").await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
 async fn a_listener_that_is_not_loopback_is_refused() {
     let server = Server::start().await;
-    let listener = tokio::net::TcpListener::bind("0.0.0.0:0").await.expect("a free port is bound");
+    let listener = TcpListener::bind("0.0.0.0:0").await.expect("a free port is bound");
     let served = selvedge_server::serve(server.engine.clone(), listener, std::future::pending());
     let refused = within(served).await.expect_err("the listener is refused");
     assert!(refused.to_string().contains("loopback"), "{refused}");

@@ -2,7 +2,7 @@
 
 use crate::support::{Server, within};
 use bytes::Bytes;
-use http_body_util::{BodyExt, Empty};
+use http_body_util::{BodyExt, Empty, Full};
 use hyper::client::conn::{http1, http2};
 use hyper::{Request, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -56,12 +56,8 @@ impl Drop for Files {
 }
 
 async fn start(tls: Tls, connections: ConnectionLimits) -> Server {
-    let serving = selvedge_server::Options {
-        tls: Some(tls),
-        tls_reload: Duration::from_millis(20),
-        connections,
-        ..selvedge_server::Options::default()
-    };
+    let serving =
+        selvedge_server::Options { tls: Some(tls), connections, ..selvedge_server::Options::default() };
     let options = Options { reconcilers: false, ..Options::default() };
     Server::start_serving(options, Clock::system(), serving).await
 }
@@ -133,7 +129,8 @@ async fn both_versions_of_http_are_served_over_tls() {
 async fn a_certificate_is_replaced_under_load_without_a_failed_request() {
     let files = Files::new();
     let old = files.renew();
-    let server = Arc::new(start(files.load(), ConnectionLimits::default()).await);
+    let tls = files.load();
+    let server = Arc::new(start(tls.clone(), ConnectionLimits::default()).await);
     // The new certificate is made elsewhere first, so that clients can trust both before the server changes.
     let prepared = Files::new();
     let new = prepared.renew();
@@ -163,33 +160,102 @@ async fn a_certificate_is_replaced_under_load_without_a_failed_request() {
         certificates[0].clone().into_owned()
     };
     assert_eq!(within(presented()).await, old);
+    // Requests go on after each change.
+    let go_on = async || {
+        let before = served.load(Ordering::SeqCst);
+        while served.load(Ordering::SeqCst) < before + 20 {
+            tokio::task::yield_now().await;
+        }
+    };
     // First the certificate alone, with which the old key cannot be used.
     std::fs::copy(prepared.paths().certificate, files.paths().certificate)
         .expect("the certificate is copied");
-    let before = served.load(Ordering::SeqCst);
-    within(async {
-        while served.load(Ordering::SeqCst) < before + 20 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
-    assert_eq!(within(presented()).await, old, "half a pair is not used");
+    tls.reload().expect_err("half a pair is not used");
+    within(go_on()).await;
+    assert_eq!(within(presented()).await, old);
     std::fs::copy(prepared.paths().key, files.paths().key).expect("the key is copied");
-    within(async { while presented().await != new {} }).await;
+    assert!(tls.reload().expect("the pair is used"));
+    within(go_on()).await;
+    assert_eq!(within(presented()).await, new);
     // A broken file keeps the certificate that works.
     std::fs::write(files.paths().certificate, "not a certificate").expect("the file is written");
-    let before = served.load(Ordering::SeqCst);
-    within(async {
-        while served.load(Ordering::SeqCst) < before + 20 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    tls.reload().expect_err("the file is broken");
+    within(go_on()).await;
     assert_eq!(within(presented()).await, new);
     stop.store(true, Ordering::SeqCst);
     for client in clients {
         within(client).await.expect("no request failed");
     }
+}
+
+#[tokio::test]
+async fn a_certificate_whose_files_change_is_reloaded_by_the_server() {
+    let files = Files::new();
+    let old = files.renew();
+    let serving = selvedge_server::Options {
+        tls: Some(files.load()),
+        tls_reload: Duration::from_millis(20),
+        ..selvedge_server::Options::default()
+    };
+    let options = Options { reconcilers: false, ..Options::default() };
+    let server = Server::start_serving(options, Clock::system(), serving).await;
+    let old = connector(&[old], "h2");
+    within(connect(&server, &old)).await.expect("the old certificate is trusted");
+    let new = connector(&[files.renew()], "h2");
+    within(async { while connect(&server, &new).await.is_err() {} }).await;
+}
+
+#[tokio::test]
+async fn http2_connections_without_a_preface_or_a_request_are_closed() {
+    let files = Files::new();
+    let connector = connector(&[files.renew()], "h2");
+    let limits = ConnectionLimits { head_time: Duration::from_millis(200), ..ConnectionLimits::default() };
+    let server = start(files.load(), limits).await;
+    let mut silent = within(connect(&server, &connector)).await.expect("the handshake succeeds");
+    let mut received = Vec::new();
+    // Closed with or without the alert of TLS.
+    let _ = within(silent.read_to_end(&mut received)).await;
+    let stream = within(connect(&server, &connector)).await.expect("the handshake succeeds");
+    let handshake = http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
+    let (mut sender, connection) = within(handshake).await.expect("HTTP/2 begins");
+    let connection = tokio::spawn(connection);
+    // A request may take longer than the limit.
+    let body = r#"{"worker": "w", "lanes": ["default"], "max": 1, "wait_ms": 1000}"#;
+    let claim = Request::post("https://localhost/v1/workers/i/claim").header("host", "localhost");
+    let claim = claim.body(Full::<Bytes>::from(body)).expect("the request is valid");
+    let claimed = within(sender.send_request(claim)).await.expect("the server responds");
+    assert_eq!(claimed.status(), 200);
+    within(claimed.into_body().collect()).await.expect("the body is read");
+    let ended = within(connection).await.expect("the connection does not panic");
+    ended.expect("the connection is closed gracefully");
+    drop(sender);
+}
+
+#[tokio::test]
+async fn a_shutdown_does_not_wait_for_handshakes() {
+    let files = Files::new();
+    let connector = connector(&[files.renew()], "http/1.1");
+    let serving = selvedge_server::Options {
+        tls: Some(files.load()),
+        grace: Duration::from_secs(3600),
+        connections: ConnectionLimits {
+            handshake_time: Duration::from_secs(3600),
+            ..ConnectionLimits::default()
+        },
+        ..selvedge_server::Options::default()
+    };
+    let options = Options { reconcilers: false, ..Options::default() };
+    let mut server = Server::start_serving(options, Clock::system(), serving).await;
+    let mut streams = Vec::new();
+    for bytes in [&b""[..], &[22, 3, 1, 2]] {
+        let mut stream = TcpStream::connect(server.address).await.expect("the server accepts");
+        stream.write_all(bytes).await.expect("the bytes are sent");
+        streams.push(stream);
+    }
+    // Accepted after the others.
+    let stream = within(connect(&server, &connector)).await.expect("the handshake succeeds");
+    assert_eq!(within(get_http1(stream)).await, 200);
+    server.stop().await;
 }
 
 #[tokio::test]

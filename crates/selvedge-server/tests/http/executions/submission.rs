@@ -1,7 +1,11 @@
 //! Submission of executions: the response, payloads and duplicates.
 
 use crate::support::{Server, op, text_of};
+use selvedge_engine::core::Retry;
+use selvedge_engine::{Options, ServerDefaults};
+use selvedge_memory::Clock;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 #[tokio::test]
 async fn a_submission_returns_the_execution() {
@@ -201,4 +205,54 @@ async fn an_invalid_debounce_is_refused_with_its_pointer() {
         let reply = server.post("/v1/executions", body).await;
         assert_eq!((reply.status, &reply.json()["pointer"]), (422, &json!(pointer)), "{}", reply.text());
     }
+}
+
+#[tokio::test]
+async fn values_that_a_caller_and_its_namespace_leave_out_are_those_of_the_server() {
+    let defaults = ServerDefaults {
+        retention_ms: 1000,
+        retry: Some(Arc::new(Retry { max_retries: 7, ..Retry::default() })),
+        idempotency_window_ms: Some(2000),
+        suspension_timeout_ms: Some(3000),
+        lease_ttl_ms: 4000,
+    };
+    let options = Options { reconcilers: false, defaults, ..Options::default() };
+    let server = Server::start_with(options, Clock::system()).await;
+    let values = async |body: Value| {
+        let id = server.submit(body).await;
+        let one = server.execution(&id).await;
+        (
+            one["retention_ms"].clone(),
+            one["retry"]["max_retries"].clone(),
+            one["idempotency_window_ms"].clone(),
+        )
+    };
+    let plain = json!({ "kind": "k", "idempotency_key": "a" });
+    assert_eq!(values(plain.clone()).await, (json!(1000), json!(7), json!(2000)));
+    assert_eq!(server.post("/v1/executions", plain).await.status, 200, "a repeat is the same");
+    let given = json!({
+        "kind": "k", "retention_ms": 5, "retry": { "max_interruptions": 1 }, "idempotency_key": "b",
+        "idempotency_window_ms": 6,
+    });
+    assert_eq!(values(given).await, (json!(5), json!(3), json!(6)), "a retry of its own takes nothing");
+    let flow = json!({
+        "nodes": [{ "name": "a", "kind": "k" }, { "name": "b", "kind": "k" }],
+        "defaults": { "retry": { "max_retries": 2 } },
+    });
+    server.submit_flow(flow).await;
+    let retries = server.read("executions?limit=4").await["items"].as_array().cloned().unwrap_or_default();
+    let retries: Vec<u64> = retries
+        .iter()
+        .filter_map(|one| one["retry"]["max_retries"].as_u64())
+        .filter(|count| *count == 2)
+        .collect();
+    assert_eq!(retries.len(), 2);
+    assert_eq!(server.put("/v1/admin/namespaces/default", json!({ "retention_ms": 50 })).await.status, 200);
+    assert_eq!(values(json!({ "kind": "k" })).await.0, 50, "the namespace comes before the server");
+
+    let claim = server.claim("i", 1).await.remove(0);
+    assert_eq!(claim["lease"]["ttl_ms"], 4000);
+    server.suspend("i", &claim, json!({ "condition": { "signal": "go" } })).await;
+    let suspended = server.execution(&text_of(&claim["execution"]["id"])).await;
+    assert!(suspended["suspension"]["waits"][0]["timeout_at"].is_string(), "{suspended}");
 }

@@ -1,16 +1,13 @@
 //! Export of traces by OTLP over HTTP, in its JSON form.
 //!
 //! Spans arrive through a bounded queue and are sent in batches. A batch that cannot be sent is dropped and counted: a collector
-//! that is slow or unreachable never slows the engine down. Only `http://` endpoints, such as a collector on the same machine, which passes
-//! the spans on.
+//! that is slow or unreachable never slows the engine down.
+
+mod endpoint;
 
 use crate::failure::Failure;
 use bytes::Bytes;
-use http_body_util::Full;
-use hyper::{Request, Uri, header};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use endpoint::{Client, Endpoint};
 use selvedge::{Span, SpanSink};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -29,6 +26,9 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// The standard variables, in the order in which they count after the flag: the endpoint of traces, and that of everything.
 const TRACES_VARIABLE: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 const BASE_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+/// The standard variables with the file of trusted certificates, in the same order.
+const CERTIFICATE_VARIABLES: [&str; 2] =
+    ["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"];
 const HEADERS_VARIABLE: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 const SERVICE_VARIABLE: &str = "OTEL_SERVICE_NAME";
 
@@ -49,11 +49,11 @@ impl Exporter {
         let endpoint =
             endpoint.or_else(|| variable(TRACES_VARIABLE)).or_else(|| variable(BASE_VARIABLE).map(base));
         let Some(endpoint) = endpoint else { return Ok(None) };
+        let roots = CERTIFICATE_VARIABLES.into_iter().find_map(variable);
+        let headers = parse_headers(&variable(HEADERS_VARIABLE).unwrap_or_default());
         let collector = Collector {
-            uri: parse_endpoint(&endpoint)?,
-            headers: parse_headers(&variable(HEADERS_VARIABLE).unwrap_or_default()),
+            client: Client::new(parse_endpoint(&endpoint, roots.as_deref())?, headers),
             service: variable(SERVICE_VARIABLE).unwrap_or_else(|| "selvedge".into()),
-            client: Client::builder(TokioExecutor::new()).build_http(),
         };
         let (sink, spans) = SpanSink::new(QUEUE);
         let (stop, stopped) = oneshot::channel();
@@ -104,15 +104,13 @@ impl Drop for Queue {
 
 /// The receiver of traces.
 struct Collector {
-    uri: Uri,
-    headers: Vec<(String, String)>,
+    client: Client,
     service: String,
-    client: Client<HttpConnector, Full<Bytes>>,
 }
 
 impl Collector {
     /// Sends spans until `stopped` completes and those that have arrived by then are sent.
-    async fn run(self, mut queue: Queue, mut stopped: oneshot::Receiver<()>) {
+    async fn run(mut self, mut queue: Queue, mut stopped: oneshot::Receiver<()>) {
         let (mut failing, mut stopping) = (false, false);
         loop {
             let first = tokio::select! {
@@ -154,28 +152,18 @@ impl Collector {
         }
     }
 
-    async fn send(&self, spans: &[Span]) -> Result<(), String> {
-        let mut request = Request::post(self.uri.clone()).header(header::CONTENT_TYPE, "application/json");
-        for (name, value) in &self.headers {
-            request = request.header(name, value);
-        }
-        let body = Full::new(Bytes::from(document(&self.service, spans).to_string()));
-        let request = request.body(body).map_err(|error| error.to_string())?;
-        let response = tokio::time::timeout(TIMEOUT, self.client.request(request)).await;
-        let response = response.map_err(|_elapsed| format!("no answer within {} s", TIMEOUT.as_secs()))?;
-        match response.map_err(|error| error.to_string())?.status() {
-            status if status.is_success() => Ok(()),
-            status => Err(format!("the collector answered {status}")),
-        }
+    async fn send(&mut self, spans: &[Span]) -> Result<(), String> {
+        let document = Bytes::from(document(&self.service, spans).to_string());
+        let sent = tokio::time::timeout(TIMEOUT, self.client.post(document)).await;
+        sent.map_err(|_elapsed| format!("no answer within {} s", TIMEOUT.as_secs()))?
     }
 }
 
-fn parse_endpoint(text: &str) -> Result<Uri, Failure> {
-    let uri = text.parse::<Uri>().ok().filter(|uri| uri.scheme_str() == Some("http") && uri.host().is_some());
-    uri.ok_or_else(|| {
+fn parse_endpoint(text: &str, roots: Option<&str>) -> Result<Endpoint, Failure> {
+    Endpoint::parse(text, roots).map_err(|cause| {
         Failure::Usage(format!(
-            "the endpoint of traces {text:?} (of --otlp-endpoint, {TRACES_VARIABLE} or {BASE_VARIABLE}) is not an http:// address; \
-             write for example http://127.0.0.1:4318"
+            "the endpoint of traces (of --otlp-endpoint, {TRACES_VARIABLE} or {BASE_VARIABLE}) {cause}; write for example \
+             http://127.0.0.1:4318 or https://collector.example.org"
         ))
     })
 }
@@ -223,14 +211,6 @@ fn document(service: &str, spans: &[Span]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_endpoint_that_is_not_http_is_refused() {
-        assert!(parse_endpoint("http://127.0.0.1:4318/v1/traces").is_ok());
-        for text in ["https://collector.example/v1/traces", "127.0.0.1:4318", "http://", ""] {
-            assert!(matches!(parse_endpoint(text), Err(Failure::Usage(_))), "{text}");
-        }
-    }
 
     #[test]
     fn headers_are_read_from_pairs() {

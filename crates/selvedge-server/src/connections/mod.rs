@@ -2,11 +2,13 @@
 //! shutdown.
 //!
 //! A client harms nobody else by being slow. A connection that sends no complete request head in time is closed, whether it
-//! is idle or sends slowly. Beyond the maximum number of connections, and when the process has no file descriptor left, a
+//! is idle or sends slowly; `idle` watches HTTP/2 connections for that. Beyond the maximum number of connections, and when the process has no file descriptor left, a
 //! new connection is answered with 503 and closed, and a line in the log says why.
 //!
 //! With TLS, a connection takes its place before the handshake, which has a time limit of its own. A superfluous connection
 //! is closed without an answer, because an answer would need a handshake.
+
+mod idle;
 
 use crate::auth;
 use crate::shutdown::ShutdownWatch;
@@ -21,6 +23,7 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
 use hyper_util::service::TowerToHyperService;
+use idle::{Activity, Tracked};
 use std::convert::Infallible;
 use std::fs::File;
 use std::future::Future;
@@ -66,8 +69,10 @@ impl Default for ConnectionLimits {
 
 /// The first bytes of an HTTP/2 connection.
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// The pause before the rest of a preface that has arrived in part is looked for.
-const PREFACE_PAUSE: Duration = Duration::from_millis(5);
+/// The shortest and the longest pause before the rest of a preface that has arrived in part is looked for.
+const PREFACE_PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
+/// The time that a shutdown leaves to connections whose first bytes are on their way.
+const FIRST_BYTES: Duration = Duration::from_millis(100);
 /// The time between two lines in the log about refused connections.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// The pause after an error of the listener that is not about one connection.
@@ -85,7 +90,7 @@ pub async fn serve(
     shutdown: ShutdownWatch,
 ) {
     let slots = Arc::new(Semaphore::new(limits.connections));
-    let mut acceptor = Acceptor { listener, reserve: reserve(), logged_at: None };
+    let mut acceptor = Acceptor { listener, answers: tls.is_none(), reserve: reserve(), logged_at: None };
     let mut connections = JoinSet::new();
     while let Some(accepted) = shutdown.race(acceptor.accept()).await {
         // Forgets the connections that have ended.
@@ -106,7 +111,7 @@ pub async fn serve(
                     "all {} connections are open; a further one was refused",
                     limits.connections
                 ));
-                if tls.is_none() {
+                if acceptor.answers {
                     connections.spawn(refuse(stream, &FULL));
                 }
             }
@@ -132,16 +137,28 @@ impl Connection {
         let Ok(peer) = stream.peer_addr() else { return };
         match tls {
             None => {
-                let spoken = timeout(self.limits.head_time, speaks_http2(&stream)).await;
-                let Ok(Ok(is_http2)) = spoken else { return };
+                let spoken = timeout(self.limits.head_time, speaks_http2(&stream));
+                let Some(Ok(Ok(is_http2))) = self.unless_shut_down(spoken).await else { return };
                 self.serve_requests(stream, peer, is_http2).await;
             }
             Some(tls) => {
-                let shaken = timeout(self.limits.handshake_time, shake_hands(stream, &tls)).await;
-                let Ok(Some(stream)) = shaken else { return };
+                let shaken = timeout(self.limits.handshake_time, shake_hands(stream, &tls));
+                let Some(Ok(Some(stream))) = self.unless_shut_down(shaken).await else { return };
                 let is_http2 = stream.get_ref().1.alpn_protocol() == Some(HTTP2);
                 self.serve_requests(stream, peer, is_http2).await;
             }
+        }
+    }
+
+    /// Runs `call` to its end, or returns none and drops it soon after the shutdown has begun.
+    async fn unless_shut_down<T>(&self, call: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            output = call => Some(output),
+            () = async {
+                self.shutdown.begun().await;
+                tokio::time::sleep(FIRST_BYTES).await;
+            } => None,
         }
     }
 
@@ -156,7 +173,10 @@ impl Connection {
                 let mut builder = http2::Builder::new(TokioExecutor::new());
                 builder.timer(TokioTimer::new()).max_concurrent_streams(limits.streams);
                 builder.max_header_list_size(limits.head_bytes).keep_alive_interval(limits.head_time / 2);
-                run(builder.serve_connection(stream, service), &shutdown).await
+                let activity = Activity::new();
+                let service = tracked(service, activity.clone());
+                let connection = builder.serve_connection(stream, service);
+                run_until_idle(connection, &shutdown, &activity, limits.head_time).await
             }
             false => {
                 let mut builder = http1::Builder::new();
@@ -196,16 +216,25 @@ async fn shake_hands(stream: TcpStream, tls: &Tls) -> Option<TlsStream<TcpStream
 fn service(
     router: Router,
     peer: SocketAddr,
-) -> impl Service<
-    Request<Incoming>,
-    Response = Response,
-    Error = Infallible,
-    Future = impl Future<Output = Result<Response, Infallible>> + Send,
-> {
+) -> impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> {
     let (router, connection) = (TowerToHyperService::new(router), Arc::new(auth::Connection::new(peer)));
     service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(connection.clone());
         router.call(request)
+    })
+}
+
+/// Returns a service that counts requests in progress.
+fn tracked<S>(
+    service: S,
+    activity: Activity,
+) -> impl Service<Request<Incoming>, Response = Response<Tracked>, Error = Infallible, Future: Send>
+where
+    S: Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send>,
+{
+    service_fn(move |request| {
+        let (request_in_progress, answered) = (activity.begin(), service.call(request));
+        async move { Ok(request_in_progress.until_sent(answered.await?)) }
     })
 }
 
@@ -221,9 +250,33 @@ async fn run<C: GracefulConnection>(connection: C, shutdown: &ShutdownWatch) -> 
     }
 }
 
+/// [`run`] for a connection that also ends after the time `limit` without a request. A request that crosses with the news of
+/// that is still answered. A client that then does not close the connection has the same time again.
+async fn run_until_idle<C: GracefulConnection>(
+    connection: C,
+    shutdown: &ShutdownWatch,
+    activity: &Activity,
+    limit: Duration,
+) -> Result<(), C::Error> {
+    let mut connection = pin!(connection);
+    tokio::select! {
+        biased;
+        ended = connection.as_mut() => return ended,
+        () = shutdown.begun() => {}
+        () = activity.idle(limit) => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    tokio::select! {
+        biased;
+        ended = connection.as_mut() => ended,
+        () = activity.idle(limit) => Ok(()),
+    }
+}
+
 /// Reports whether a connection begins with the preface of HTTP/2. Leaves the bytes to be read again.
 async fn speaks_http2(stream: &TcpStream) -> io::Result<bool> {
     let mut seen = [0; HTTP2_PREFACE.len()];
+    let (mut pause, longest_pause) = PREFACE_PAUSES;
     loop {
         let count = stream.peek(&mut seen).await?;
         if count == 0 || !HTTP2_PREFACE.starts_with(&seen[..count]) {
@@ -233,13 +286,16 @@ async fn speaks_http2(stream: &TcpStream) -> io::Result<bool> {
             return Ok(true);
         }
         // The socket stays readable, so its readiness does not tell when more bytes arrive.
-        tokio::time::sleep(PREFACE_PAUSE).await;
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(longest_pause);
     }
 }
 
 /// Accepts connections, also when no file descriptor is left.
 struct Acceptor {
     listener: TcpListener,
+    /// True if a connection that is refused gets an answer. With TLS that would need a handshake.
+    answers: bool,
     /// A descriptor that is given up to accept and refuse a connection when there is no other.
     reserve: Option<File>,
     /// The time of the last line in the log about refused connections.
@@ -260,7 +316,10 @@ impl Acceptor {
         if self.reserve.take().is_some()
             && let Ok(Ok((stream, _))) = timeout(PAUSE, self.listener.accept()).await
         {
-            refuse(stream, &FULL).await;
+            match self.answers {
+                true => refuse(stream, &FULL).await,
+                false => drop(stream),
+            }
         }
         self.reserve = reserve();
         tokio::time::sleep(PAUSE).await;
