@@ -20,6 +20,7 @@
 //! - [`json`]: the limits of the values that callers send;
 //! - [`digest`]: the fingerprints by which repeated calls are recognised;
 //! - [`api_key`]: API keys;
+//! - [`webhook`]: webhooks and their deliveries;
 //! - [`access`]: the roles of API keys and their permissions;
 //! - [`explain`](mod@explain): the reasons why an execution does not run.
 
@@ -52,6 +53,7 @@ pub mod table;
 pub mod text;
 pub mod time;
 pub mod trace;
+pub mod webhook;
 pub mod work;
 
 pub use access::{Permission, Role};

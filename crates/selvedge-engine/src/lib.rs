@@ -25,8 +25,8 @@ pub use metrics::{
 pub use namespace::{
     ApiKeyDraft, Bulk, BulkResult, BulkTarget, ClaimResult, ClaimWait, CreatedApiKey, Ended, EventFilter,
     EventPage, FlowEnded, FlowView, Frames, From, GateView, GrownFlow, HeartbeatResult, HeldReason,
-    KeyedCalls, LaneMinute, Namespace, Namespaces, PublicEvent, RecordPage, Relation, ReportItem, Spent,
-    StatsQuery, StreamTail, View, WorkerView,
+    KeyedCalls, LaneMinute, LogWatch, Namespace, Namespaces, PublicEvent, RecordPage, Relation, ReportItem,
+    Spent, StatsQuery, StreamTail, View, WithSecret, WorkerView,
 };
 pub use notify::{Notice, Subscription};
 pub use reconcilers::{Aborted, Intervals, ReconcilerStatus, Tally, UnknownReconciler};
@@ -46,7 +46,7 @@ use selvedge_core::token::Secret;
 use selvedge_store::Store;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 /// The options of an engine.
 #[derive(Clone, Debug)]
@@ -117,6 +117,8 @@ struct Inner {
     gauges: GaugeReader,
     flush_task: FlushTask,
     notification_tasks: NotificationTasks,
+    /// Notified when a caller of this process changes a webhook.
+    webhook_changes: Notify,
     secret: Arc<Secret>,
     options: Options,
 }
@@ -170,6 +172,7 @@ impl Engine {
             flush_task,
             metrics,
             notification_tasks,
+            webhook_changes: Notify::new(),
             secret,
             options,
         };

@@ -14,6 +14,7 @@ mod record;
 mod save;
 mod stats;
 mod tables;
+mod webhooks;
 
 pub use clock::Clock;
 
@@ -29,14 +30,15 @@ use selvedge_core::step::Step as RecordedStep;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::token::TokenKey;
 use selvedge_core::waitpoint::{WaitpointFilter, WaitpointPosition};
+use selvedge_core::webhook::{Delivery, Webhook, WebhookName};
 use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
     Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, Demand, Depth, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts,
-    ListPage, LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store, Stored,
-    Transaction,
+    Decision, DeliveryPage, Demand, Depth, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head,
+    LaneCounts, ListPage, LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store,
+    Stored, Transaction,
 };
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -327,6 +329,23 @@ impl Store for MemoryStore {
         let now = self.clock.now();
         self.tables().records.touch_api_keys(ids, now);
         Ok(())
+    }
+
+    async fn webhook(&self, name: &WebhookName) -> Result<Option<Webhook>, Error> {
+        self.read(|tables, _| tables.webhooks.find(name))
+    }
+
+    async fn webhooks(
+        &self,
+        namespace: Option<NamespaceId>,
+        after: Option<&WebhookName>,
+        limit: u32,
+    ) -> Result<Vec<Webhook>, Error> {
+        self.read(|tables, _| tables.webhooks.list(namespace, after, limit))
+    }
+
+    async fn deliveries(&self, page: &DeliveryPage) -> Result<Vec<Delivery>, Error> {
+        self.read(|tables, _| tables.webhooks.deliveries(page))
     }
 
     async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {

@@ -29,6 +29,7 @@ mod streams;
 #[doc(hidden)]
 pub mod testing;
 mod transaction;
+mod webhooks;
 
 pub use connection::Settings;
 

@@ -28,6 +28,7 @@ mod sql;
 mod store;
 mod streams;
 mod transaction;
+mod webhooks;
 
 #[doc(hidden)]
 pub use sql::all as statements;

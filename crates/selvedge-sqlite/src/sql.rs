@@ -62,12 +62,19 @@ const INPUT_BYTES: &str =
 /// The columns of an API key.
 const API_KEY: &str = "id, digest, name, role, namespaces, created_at, expires_at, last_used_at, revoked_at";
 
+/// The columns of a webhook.
+const WEBHOOK: &str = "namespace, name, version, detail";
+/// The columns of a delivery except its body.
+const DELIVERY: &str = "webhook, number, id, state, detail";
+
 /// Every placeholder with its text.
 static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     let mut placeholders = Vec::new();
     let mut add = |name: &str, text: &str| placeholders.push((format!("{{{name}}}"), text.to_owned()));
     // The weight of one level of priority, in microseconds.
     add("api_key", API_KEY);
+    add("webhook", WEBHOOK);
+    add("delivery", DELIVERY);
     add("ageing", &(AGEING_MS * 1000).to_string());
     add("columns", EXECUTION);
     add("flow", &format!("{FLOW}, {}", COUNTED.map(|(column, _)| column).join(", ")));
@@ -284,6 +291,17 @@ statements! {
     WAITPOINTS_LIST_BY_SOURCE = "waitpoints/list_by_source";
     WAITPOINTS_LIST_BY_STATE = "waitpoints/list_by_state";
     WAITPOINTS_UPSERT = "waitpoints/upsert";
+    WEBHOOK_DELIVERIES_DELETE = "webhook_deliveries/delete";
+    WEBHOOK_DELIVERIES_FIND = "webhook_deliveries/find";
+    WEBHOOK_DELIVERIES_LIST = "webhook_deliveries/list";
+    WEBHOOK_DELIVERIES_LIST_BY_STATE = "webhook_deliveries/list_by_state";
+    WEBHOOK_DELIVERIES_PRUNE = "webhook_deliveries/prune";
+    WEBHOOK_DELIVERIES_UPSERT = "webhook_deliveries/upsert";
+    WEBHOOKS_DELETE = "webhooks/delete";
+    WEBHOOKS_FIND = "webhooks/find";
+    WEBHOOKS_INSERT = "webhooks/insert";
+    WEBHOOKS_LIST = "webhooks/list";
+    WEBHOOKS_UPDATE = "webhooks/update";
 }
 
 #[cfg(test)]

@@ -205,6 +205,7 @@ pub fn attempt_end(fact: &Fact) -> Option<(u32, AttemptEnd)> {
         | Fact::TokenKeysRotated { .. }
         | Fact::ApiKeyCreated { .. }
         | Fact::ApiKeyRevoked { .. }
+        | Fact::WebhookChanged { .. }
         | Fact::Held { .. }
         | Fact::Admitted { .. }
         | Fact::GateConfigured { .. }

@@ -14,6 +14,7 @@ use crate::gate::Gate;
 use crate::outbox::OutboxRow;
 use crate::stream::Stream;
 use crate::token::TokenKey;
+use crate::webhook::{Delivery, Webhook};
 use crate::{
     Class, ClassId, Execution, ExecutionId, Flow, FlowId, LeaseId, Name, NamespaceId, Session, SessionId,
     Signal, Step, Timestamp, Waitpoint,
@@ -61,6 +62,10 @@ pub struct Rows {
     pub token_keys: Vec<TokenKey>,
     /// API keys.
     pub api_keys: Vec<ApiKey>,
+    /// Webhooks.
+    pub webhooks: Vec<Webhook>,
+    /// Deliveries of webhooks.
+    pub deliveries: Vec<Delivery>,
     /// Answers to queries that are not rows of a table.
     pub found: Found,
 }

@@ -7,6 +7,7 @@ use crate::outbox::OutboxName;
 use crate::rows::{KeyName, inline_limit};
 use crate::stream::StreamName;
 use crate::table::Request;
+use crate::webhook::{DeliveryId, WebhookName};
 use crate::{ClassId, ExecutionId, FlowId, Name, NamespaceId, SessionId};
 
 /// The rows that a decision needs. A store takes the locks in the order of [`Stage`](crate::driver::Stage), each kind
@@ -186,6 +187,10 @@ pub struct Queries {
     pub token_keys: bool,
     /// API keys to lock. Only their revocation locks them.
     pub api_keys: Vec<ApiKeyId>,
+    /// Webhooks to lock.
+    pub webhooks: Vec<WebhookName>,
+    /// Deliveries of webhooks to read. Changing one requires the lock on its webhook.
+    pub deliveries: Vec<DeliveryId>,
     /// Read the classes that were interned after this one.
     pub classes_after: Option<ClassId>,
 }
@@ -206,6 +211,8 @@ impl Queries {
             instances,
             token_keys,
             api_keys,
+            webhooks,
+            deliveries,
             classes_after,
         } = self;
         members.is_empty()
@@ -219,6 +226,8 @@ impl Queries {
             && instances.is_empty()
             && !token_keys
             && api_keys.is_empty()
+            && webhooks.is_empty()
+            && deliveries.is_empty()
             && classes_after.is_none()
     }
 
@@ -247,6 +256,8 @@ impl Queries {
             instances,
             token_keys,
             api_keys,
+            webhooks,
+            deliveries,
             classes_after,
         } = self;
         retain_new(members, &mut loaded.members);
@@ -259,6 +270,8 @@ impl Queries {
         *token_keys &= !loaded.token_keys;
         loaded.token_keys |= *token_keys;
         retain_new(api_keys, &mut loaded.api_keys);
+        retain_new(webhooks, &mut loaded.webhooks);
+        retain_new(deliveries, &mut loaded.deliveries);
         // Classes are read after every row of the same load, so once is enough.
         *classes_after = classes_after.filter(|_| loaded.classes_after.is_none());
         loaded.classes_after = loaded.classes_after.or(*classes_after);

@@ -21,6 +21,7 @@ mod signals;
 mod stats;
 mod streams;
 mod submissions;
+mod webhooks;
 mod workers;
 
 pub use api_keys::{ApiKeyDraft, CreatedApiKey};
@@ -39,6 +40,7 @@ pub use reports::ReportItem;
 pub(crate) use signals::load_secret;
 pub use stats::{LaneMinute, StatsQuery};
 pub use streams::{Frames, StreamTail};
+pub use webhooks::{LogWatch, WithSecret};
 pub use workers::{HeartbeatResult, WorkerView};
 
 use crate::{Engine, Error, Inner};

@@ -276,6 +276,7 @@ async fn an_event_of_every_type_reaches_subscribers_to_its_namespace_and_its_tag
                     | Fact::TokenKeysRotated { .. }
                     | Fact::ApiKeyCreated { .. }
                     | Fact::ApiKeyRevoked { .. }
+                    | Fact::WebhookChanged { .. }
                     | Fact::GateConfigured { .. }
                     | Fact::GateRemoved { .. }
                     | Fact::Spent { .. }

@@ -177,6 +177,7 @@ impl Replay {
             | Fact::TokenKeysRotated { .. }
             | Fact::ApiKeyCreated { .. }
             | Fact::ApiKeyRevoked { .. }
+            | Fact::WebhookChanged { .. }
             | Fact::GateConfigured { .. }
             | Fact::GateRemoved { .. }
             | Fact::Spent { .. }
@@ -261,6 +262,7 @@ impl Replay {
             | Fact::TokenKeysRotated { .. }
             | Fact::ApiKeyCreated { .. }
             | Fact::ApiKeyRevoked { .. }
+            | Fact::WebhookChanged { .. }
             | Fact::Held { .. }
             | Fact::Admitted { .. }
             | Fact::GateConfigured { .. }
@@ -352,6 +354,7 @@ impl Replay {
             | Fact::TokenKeysRotated { .. }
             | Fact::ApiKeyCreated { .. }
             | Fact::ApiKeyRevoked { .. }
+            | Fact::WebhookChanged { .. }
             | Fact::Held { .. }
             | Fact::Admitted { .. }
             | Fact::GateConfigured { .. }

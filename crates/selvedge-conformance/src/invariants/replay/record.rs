@@ -193,7 +193,8 @@ impl Recorded {
             | Fact::FlowCancelRequested { .. }
             | Fact::TokenKeysRotated { .. }
             | Fact::ApiKeyCreated { .. }
-            | Fact::ApiKeyRevoked { .. } => vec![],
+            | Fact::ApiKeyRevoked { .. }
+            | Fact::WebhookChanged { .. } => vec![],
         }
     }
 
