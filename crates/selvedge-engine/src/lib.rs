@@ -25,8 +25,8 @@ pub use metrics::{
 pub use namespace::{
     ApiKeyDraft, Bulk, BulkResult, BulkTarget, ClaimResult, ClaimWait, CreatedApiKey, Ended, EventFilter,
     EventPage, FlowEnded, FlowView, Frames, From, GateView, GrownFlow, HeartbeatResult, HeldReason,
-    KeyedCalls, LaneMinute, LogWatch, Namespace, Namespaces, PublicEvent, RecordPage, Relation, ReportItem,
-    Spent, StatsQuery, StreamTail, View, WithSecret, WorkerView,
+    KeyedCalls, LaneMinute, Namespace, Namespaces, PublicEvent, RecordPage, Relation, ReportItem, Spent,
+    StatsQuery, StreamTail, View, WithSecret, WorkerView,
 };
 pub use notify::{Notice, Subscription};
 pub use reconcilers::{Aborted, Intervals, ReconcilerStatus, Tally, UnknownReconciler};

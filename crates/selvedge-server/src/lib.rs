@@ -18,14 +18,17 @@ mod routes;
 mod shutdown;
 mod sse;
 mod tls;
+mod webhooks;
 mod wire;
 
 pub use auth::{AddressBlock, AdminKey, AuthOptions, NotLoopback, check_listen};
 pub use connections::ConnectionLimits;
 pub use http_metrics::HttpMetrics;
 pub use routes::Route;
+pub use selvedge_core::rules::webhook::RetryPolicy;
 pub use selvedge_core::{Permission, Role};
 pub use tls::{Tls, TlsError, TlsFiles};
+pub use webhooks::{Resolve, Resolved, WebhookMetrics, WebhookOptions};
 
 use auth::Auth;
 use axum::Router;
@@ -66,6 +69,8 @@ pub struct Options {
     pub tls_reload: Duration,
     /// The counters of requests. Listeners that are given clones of one publish the same. Default: counters of their own.
     pub metrics: HttpMetrics,
+    /// The delivery of webhooks.
+    pub webhooks: WebhookOptions,
 }
 
 impl Default for Options {
@@ -81,6 +86,7 @@ impl Default for Options {
             tls: None,
             tls_reload: Duration::from_secs(10),
             metrics: HttpMetrics::default(),
+            webhooks: WebhookOptions::default(),
         }
     }
 }
@@ -94,6 +100,7 @@ struct AppState {
     bodies: BodyRoom,
     auth: Arc<Auth>,
     http_metrics: HttpMetrics,
+    webhooks: Arc<WebhookOptions>,
 }
 
 impl AppState {
@@ -101,7 +108,8 @@ impl AppState {
         let bodies = BodyRoom::new(options);
         let auth = Arc::new(Auth::new(options.auth.clone()));
         let http_metrics = options.metrics.clone();
-        AppState { engine, shutdown, keep_alive: options.keep_alive, bodies, auth, http_metrics }
+        let (keep_alive, webhooks) = (options.keep_alive, Arc::new(options.webhooks.clone()));
+        AppState { engine, shutdown, keep_alive, bodies, auth, http_metrics, webhooks }
     }
 }
 
@@ -122,7 +130,7 @@ pub fn openapi() -> String {
 
 /// Serves the API of `engine` on `listener` until `shutdown` completes. Then the server accepts no more connections,
 /// waiting requests are answered at once, and requests in progress have the grace period to complete. The engine keeps
-/// running: shut it down afterwards.
+/// running: shut it down afterwards. Meanwhile webhooks are delivered.
 ///
 /// A listener that is not on loopback is refused without keys; call [`check_listen`] before binding.
 pub async fn serve(
@@ -143,7 +151,21 @@ pub async fn serve_with(
     if !options.auth.is_on() {
         check_listen(listener.local_addr()?).map_err(io::Error::other)?;
     }
-    serve_router(options, engine, listener, shutdown, routes::router).await
+    let (stop, watch) = ShutdownWatch::new();
+    let sending = webhooks::run(engine.clone(), options.webhooks.clone(), watch, options.grace);
+    let sending = tokio::spawn(sending);
+    let stop = Arc::new(stop);
+    let shutdown = {
+        let stop = stop.clone();
+        async move {
+            shutdown.await;
+            stop.send_replace(true);
+        }
+    };
+    let served = serve_router(options, engine, listener, shutdown, routes::router).await;
+    stop.send_replace(true);
+    let _ = sending.await;
+    served
 }
 
 /// Serves `/metrics`, `/healthz` and `/readyz` on `listener` until `shutdown` completes. Takes no keys, so the listener should

@@ -40,7 +40,7 @@ pub use reports::ReportItem;
 pub(crate) use signals::load_secret;
 pub use stats::{LaneMinute, StatsQuery};
 pub use streams::{Frames, StreamTail};
-pub use webhooks::{LogWatch, WithSecret};
+pub use webhooks::WithSecret;
 pub use workers::{HeartbeatResult, WorkerView};
 
 use crate::{Engine, Error, Inner};

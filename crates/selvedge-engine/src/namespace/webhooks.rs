@@ -4,7 +4,6 @@
 //! its cursor, and records what became of each event.
 
 use super::{EventFilter, From, KeyedCalls, Namespace};
-use crate::notify::Segment;
 use crate::{Engine, Error};
 use selvedge_core::name::NAME_LIMIT;
 use selvedge_core::rules::keyed::Answered;
@@ -19,7 +18,6 @@ use selvedge_core::webhook::{
 use selvedge_core::{Name, Refusal, Timestamp};
 use selvedge_store::DeliveryPage;
 use std::time::Duration;
-use tokio::sync::broadcast::{Receiver, error::RecvError};
 use uuid::Uuid;
 
 /// The number of webhooks that are read at once.
@@ -27,12 +25,6 @@ const PAGE: u32 = 500;
 
 /// A webhook and its secret, if the call created one. The secret is shown this once.
 pub type WithSecret<T> = (T, Option<String>);
-
-impl From {
-    fn of(webhook: &WebhookDetail) -> From {
-        From::Cursor(webhook.cursor.clone())
-    }
-}
 
 impl Namespace {
     /// Returns the full name of a webhook.
@@ -214,37 +206,8 @@ impl Engine {
         (!secrets.is_empty()).then_some(secrets)
     }
 
-    /// Returns the position of a webhook in the log.
-    pub fn webhook_position(&self, webhook: &WebhookDetail) -> From {
-        From::of(webhook)
-    }
-
-    /// Watches the event log: the first watch of a process makes it follow the log.
-    pub fn watch_log(&self) -> LogWatch {
-        LogWatch(self.inner.tail.subscribe())
-    }
-
     /// Returns the time for which the event log keeps its entries.
     pub fn log_window(&self) -> Duration {
         self.inner.options.log_window
-    }
-}
-
-/// A watch over the event log.
-pub struct LogWatch(Receiver<Segment>);
-
-impl LogWatch {
-    /// Waits until the log may have grown since the last call. Returns false once the engine has shut down.
-    pub async fn grown(&mut self) -> bool {
-        let first = self.0.recv().await;
-        let is_over = |segment: &Result<Segment, RecvError>| {
-            matches!(segment, Ok(Segment::Over) | Err(RecvError::Closed))
-        };
-        let mut over = is_over(&first);
-        // One wake-up for all segments that are there.
-        while let Ok(segment) = self.0.try_recv() {
-            over |= matches!(segment, Segment::Over);
-        }
-        !over
     }
 }

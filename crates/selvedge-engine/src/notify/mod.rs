@@ -15,5 +15,5 @@ pub use entries::{Position, ReadEntry};
 pub use heartbeat_throttle::HeartbeatThrottle;
 pub use notifications::NotificationTasks;
 pub use subscriptions::{Notice, Subscription};
-pub use tail::{ENTRIES_PER_READ, Segment, Tail, TailTask};
+pub use tail::{ENTRIES_PER_READ, Tail, TailTask};
 pub use waiters::Waiters;

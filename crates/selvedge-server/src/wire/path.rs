@@ -5,6 +5,7 @@ use crate::wire::problem::{Code, Problem};
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use selvedge_core::api_key::ApiKeyId;
+use selvedge_core::webhook::DeliveryId;
 use selvedge_core::{ExecutionId, FlowId, WaitpointId};
 use uuid::Uuid;
 
@@ -49,6 +50,17 @@ impl FromRequestParts<AppState> for PathKey {
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
         path_id(parts, state, "key").await.map(|id| PathKey(ApiKeyId(id)))
+    }
+}
+
+/// The delivery in a path.
+pub struct PathDelivery(pub DeliveryId);
+
+impl FromRequestParts<AppState> for PathDelivery {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+        path_id(parts, state, "delivery").await.map(|id| PathDelivery(DeliveryId(id)))
     }
 }
 
