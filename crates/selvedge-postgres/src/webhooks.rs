@@ -24,9 +24,10 @@ impl PostgresStore {
         after: Option<&WebhookName>,
         limit: u32,
     ) -> Result<Vec<Webhook>, Error> {
-        let (from, name) = after.map_or((-1, ""), |after| (after.namespace.0, after.name.as_str()));
-        let namespace = namespace.map(|namespace| namespace.0);
-        let parameters: [&(dyn ToSql + Sync); 4] = [&from, &name, &namespace, &i64::from(limit)];
+        let first = namespace.map_or(i32::MIN, |namespace| namespace.0);
+        let last = namespace.map_or(i32::MAX, |namespace| namespace.0);
+        let (from, name) = after.map_or((first, ""), |after| (after.namespace.0, after.name.as_str()));
+        let parameters: [&(dyn ToSql + Sync); 4] = [&from, &name, &last, &i64::from(limit)];
         let found = self.query(&sql::WEBHOOKS_LIST, &parameters).await?;
         let readable = found.iter().filter_map(|row| match webhook(row) {
             Ok(webhook) => Some(webhook),

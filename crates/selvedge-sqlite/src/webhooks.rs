@@ -21,10 +21,11 @@ pub fn list(
     after: Option<&WebhookName>,
     limit: u32,
 ) -> rusqlite::Result<Vec<Webhook>> {
-    let (from, name) = after.map_or((-1, ""), |after| (after.namespace.0, after.name.as_str()));
-    let namespace = namespace.map(|namespace| namespace.0);
+    let first = namespace.map_or(i32::MIN, |namespace| namespace.0);
+    let last = namespace.map_or(i32::MAX, |namespace| namespace.0);
+    let (from, name) = after.map_or((first, ""), |after| (after.namespace.0, after.name.as_str()));
     let mut statement = connection.prepare_cached(&sql::WEBHOOKS_LIST)?;
-    let mut found = statement.query(params![from, name, namespace, limit])?;
+    let mut found = statement.query(params![from, name, last, limit])?;
     let mut webhooks = Vec::new();
     while let Some(row) = found.next()? {
         match webhook(row) {

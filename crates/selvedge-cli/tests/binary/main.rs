@@ -26,4 +26,5 @@ mod tls;
 #[cfg(feature = "otlp")]
 mod traces;
 mod versions;
+mod webhooks;
 mod worker;

@@ -23,6 +23,8 @@ use selvedge_core::webhook::{
 };
 use selvedge_core::{ExecutionId, FlowId, Name, Permission, Refusal};
 
+const URL_POINTER: &str = "/url";
+
 /// `GET /v1/webhooks`: ordered by name.
 pub async fn list(caller: Caller, query: Query) -> HandlerResult {
     let NamePage { after, limit } = NamePage::read(query)?;
@@ -44,13 +46,13 @@ pub async fn get(caller: Caller, PathName(name): PathName, query: Query) -> Hand
 /// `PUT /v1/webhooks/{name}`: the response to a creation has the secret.
 pub async fn put(caller: Caller, PathName(name): PathName, body: RequestBody) -> HandlerResult {
     let mut fields = body.fields()?;
-    let url = read_url(&mut fields, &caller)?;
-    let types = read_types(&mut fields)?;
+    let (url, types) = (fields.text("url")?, fields.texts("types")?);
+    let (url, types) = (fields.require("url", url)?, fields.require("types", types)?);
     let filter = read_filter(&mut fields, "filter")?.unwrap_or_default();
     let paused = fields.flag("paused")?.unwrap_or(false);
-    let config =
-        WebhookConfig { url: fields.require("url", url)?, types: fields.require("types", types)?, filter };
     fields.finish()?;
+    check_url(URL_POINTER, &url, caller.webhooks_allow_private())?;
+    let config = WebhookConfig { url, types: check_types(types)?, filter };
     let (configured, secret) = caller.namespace.put_webhook(&name, config, paused, &caller.actor).await?;
     let status = if configured.created { StatusCode::CREATED } else { StatusCode::OK };
     Ok(unstored(json::response(status, |object| {
@@ -64,13 +66,19 @@ pub async fn put(caller: Caller, PathName(name): PathName, body: RequestBody) ->
 /// `PATCH /v1/webhooks/{name}`: a JSON merge patch.
 pub async fn patch(caller: Caller, PathName(name): PathName, body: RequestBody) -> HandlerResult {
     let mut fields = body.fields()?;
-    let patch = WebhookPatch {
-        url: read_url(&mut fields, &caller)?,
-        types: read_types(&mut fields)?,
-        filter: read_change(&mut fields, "filter", read_filter)?,
-        paused: fields.flag("paused")?,
-    };
+    if let Some(name) = ["url", "types"].into_iter().find(|name| fields.is_null(name)) {
+        return Err(fields.refuse(name, "cannot be removed; give another value").into());
+    }
+    // Null is the default: not paused.
+    let resumes = fields.is_null("paused");
+    let (url, types) = (fields.text("url")?, fields.texts("types")?);
+    let filter = read_change(&mut fields, "filter", read_filter)?;
+    let paused = fields.flag("paused")?.or(resumes.then_some(false));
     fields.finish()?;
+    if let Some(url) = &url {
+        check_url(URL_POINTER, url, caller.webhooks_allow_private())?;
+    }
+    let patch = WebhookPatch { url, types: types.map(check_types).transpose()?, filter, paused };
     let webhook = caller.namespace.patch_webhook(&name, patch, &caller.actor).await?;
     Ok(json::response(StatusCode::OK, |object| write(object, &webhook, &caller)))
 }
@@ -135,43 +143,31 @@ fn unstored(mut response: Response) -> Response {
     response
 }
 
-fn read_url(fields: &mut Fields<'_>, caller: &Caller) -> Result<Option<String>, Refusal> {
-    let url = fields.text("url")?;
-    if let Some(url) = &url {
-        check_url(&fields.pointer("url"), url, caller.webhooks_allow_private())?;
-    }
-    Ok(url)
-}
-
-/// Reads `types`: names of event types, or `*` alone for all.
-fn read_types(fields: &mut Fields<'_>) -> Result<Option<Vec<String>>, Refusal> {
-    let Some(mut types) = fields.texts("types")? else { return Ok(None) };
+/// Checks `types`: names of event types, or `*` alone for all. Returns them in order; all as an empty list.
+fn check_types(mut types: Vec<String>) -> Result<Vec<String>, Refusal> {
+    let refused = |detail: String| Err(Refusal::field("/types", detail));
     if types.is_empty() {
-        return Err(fields.refuse("types", "is empty; name event types, or \"*\" alone for all"));
+        return refused("is empty; name event types, or \"*\" alone for all".into());
     }
     if types == [EVERY_TYPE] {
-        return Ok(Some(Vec::new()));
+        return Ok(Vec::new());
     }
     if let Some(unknown) = types.iter().find(|word| !EVENT_TYPES.contains(&word.as_str())) {
-        let detail = format!("has {unknown:?}; there are {}, or \"*\" alone for all", EVENT_TYPES.join(", "));
-        return Err(fields.refuse("types", detail));
+        let known = EVENT_TYPES.join(", ");
+        return refused(format!("has {unknown:?}; there are {known}, or \"*\" alone for all"));
     }
     types.sort();
     types.dedup();
-    Ok(Some(types))
+    Ok(types)
 }
 
 fn read_filter(fields: &mut Fields<'_>, name: &'static str) -> Result<Option<WebhookFilter>, Refusal> {
     let Some(mut fields) = fields.object(name)? else { return Ok(None) };
-    let tag = fields.text("tag")?;
-    let tag = tag.as_deref().map(|tag| parse_tag(&fields.pointer("tag"), tag)).transpose()?;
-    let filter = WebhookFilter {
-        execution: fields.id("execution")?.map(ExecutionId),
-        flow: fields.id("flow")?.map(FlowId),
-        tag: tag.map(|(name, value)| (name.into(), value.into())),
-    };
+    let (execution, flow) = (fields.id("execution")?.map(ExecutionId), fields.id("flow")?.map(FlowId));
+    let (tag, pointer) = (fields.text("tag")?, fields.pointer("tag"));
     fields.finish()?;
-    Ok(Some(filter))
+    let tag = tag.as_deref().map(|tag| parse_tag(&pointer, tag)).transpose()?;
+    Ok(Some(WebhookFilter { execution, flow, tag: tag.map(|(name, value)| (name.into(), value.into())) }))
 }
 
 /// Writes a webhook. Callers who are not operators do not see the query of its URL.

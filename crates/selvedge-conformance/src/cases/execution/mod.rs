@@ -21,3 +21,4 @@ pub mod stats;
 pub mod streams;
 pub mod submission;
 pub mod tags;
+pub mod webhooks;
