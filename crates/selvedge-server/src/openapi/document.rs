@@ -10,7 +10,7 @@ use crate::wire::problem::Code;
 use selvedge_core::{Permission, Role};
 
 /// The groups of operations, in the order of the reference, each with a line about it.
-pub const TAGS: [(&str, &str); 10] = [
+pub const TAGS: [(&str, &str); 11] = [
     ("Executions", "Submit work, read it, and wait for its result."),
     ("Operator actions", "Change executions: cancel, replay, reschedule and more, alone or in bulk."),
     ("Flows", "Submit and grow graphs of executions, and read them."),
@@ -19,6 +19,7 @@ pub const TAGS: [(&str, &str); 10] = [
     ("Events", "Read the log of everything that happened, as pages or as a live feed."),
     ("Streams", "Read the frames that attempts write while they run."),
     ("Limits", "Lanes, quotas and budgets."),
+    ("Webhooks", "Send events to a URL, and see what became of them."),
     ("Administration", "Namespaces, API keys, and the keys of tokens."),
     ("Server", "Health, metrics, and documentation."),
 ];

@@ -64,14 +64,14 @@ pub fn parse(url: &str, allow_private: bool) -> Result<Target, String> {
     if is_local && !allow_private {
         return Err(private("localhost"));
     }
+    let default_port = if is_tls { 443 } else { 80 };
+    let port = match authority.as_str().strip_prefix(authority.host()).and_then(|rest| rest.strip_prefix(':'))
+    {
+        None | Some("") => default_port,
+        Some(port) => port.parse().map_err(|_| "has a port that is not a number from 0 to 65535")?,
+    };
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
-    Ok(Target {
-        path: path.to_owned(),
-        authority: authority.as_str().to_owned(),
-        host,
-        port: authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 }),
-        is_tls,
-    })
+    Ok(Target { path: path.to_owned(), authority: authority.as_str().to_owned(), host, port, is_tls })
 }
 
 /// Refuses an address that is not public.

@@ -254,6 +254,7 @@ impl Worker {
             attempts.iter().map(|one| one.delivery.number).filter(|number| *number > 0).collect();
         let record = RecordDeliveries {
             name: self.webhook.name.clone(),
+            id: self.webhook.detail.id,
             fence: self.webhook.detail.fence,
             passed,
             attempts,

@@ -86,6 +86,7 @@ fn failed() -> Outcome {
 fn record(webhook: &Webhook, attempts: Vec<Attempted>) -> RecordDeliveries {
     RecordDeliveries {
         name: webhook.name.clone(),
+        id: webhook.detail.id,
         fence: webhook.detail.fence,
         passed: Some(Passed { cursor: "next".into(), at: None }),
         attempts,
@@ -306,6 +307,9 @@ pub async fn a_deleted_webhook_leaves_no_delivery_and_a_new_one_has_another_id(h
     assert_eq!(harness.run(remove).await.expect_err("it is gone").code(), "not_found");
     let second = create(harness, "w").await;
     assert_ne!(second.detail.id, first.detail.id);
+    let leased = lease(harness, 2, "w", 3_600_000).await.expect("it is free");
+    let late = RecordDeliveries { fence: leased.detail.fence, ..record(&first, vec![]) };
+    assert_eq!(harness.run(late).await, None, "the owner of the deleted one records nothing");
     assert_eq!(second.version, 1);
 }
 

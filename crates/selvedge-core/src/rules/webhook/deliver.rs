@@ -5,7 +5,7 @@ use crate::rows::Needs;
 use crate::rule::{Phase, Profile, Rule};
 use crate::text::shortened;
 use crate::webhook::{
-    Attempted, DEAD_MAX, DELIVERED_KEPT, Delivery, DeliveryState, Outcome, PauseReason, Webhook,
+    Attempted, DEAD_MAX, DELIVERED_KEPT, Delivery, DeliveryState, Outcome, PauseReason, Webhook, WebhookId,
     WebhookLease, WebhookName,
 };
 use crate::{Timestamp, Work};
@@ -33,7 +33,8 @@ impl Rule for LeaseWebhooks {
     const PHASE: Phase = Phase::Cleanup;
 
     fn profile(&self) -> Profile {
-        Profile::weighing(self.names.len().max(1))
+        // Not in the commits of callers, which would wait for the rows.
+        Profile { runs_alone: true, ..Profile::weighing(self.names.len().max(1)) }
     }
 
     fn needs(&self, _work: &Work, needs: &mut Needs) {
@@ -75,6 +76,8 @@ impl Rule for LeaseWebhooks {
 pub struct RecordDeliveries {
     /// The webhook.
     pub name: WebhookName,
+    /// Its id: another webhook may have its name by now, with the same fence.
+    pub id: WebhookId,
     /// The fence of the owner.
     pub fence: u64,
     /// The new position in the log; none if it stays.
@@ -138,7 +141,8 @@ impl Rule for RecordDeliveries {
     const PHASE: Phase = Phase::Cleanup;
 
     fn profile(&self) -> Profile {
-        Profile::weighing(1 + self.attempts.len() / 4)
+        // Not in the commits of callers, which would wait for the rows.
+        Profile { runs_alone: true, ..Profile::weighing(1 + self.attempts.len() / 4) }
     }
 
     fn needs(&self, _work: &Work, needs: &mut Needs) {
@@ -146,7 +150,8 @@ impl Rule for RecordDeliveries {
     }
 
     fn decide(&self, work: &mut Work) -> Option<Recorded> {
-        let mut webhook = work.webhook(&self.name).filter(|row| row.detail.fence == self.fence)?.clone();
+        let is_own = |row: &&Webhook| row.detail.id == self.id && row.detail.fence == self.fence;
+        let mut webhook = work.webhook(&self.name).filter(is_own)?.clone();
         let now = work.now();
         let mut tally = Tally::default();
         let mut pending = Vec::new();

@@ -26,7 +26,7 @@ async fn failed_delivery(server: &Server) -> String {
     server.submit(json!({ "kind": "k" })).await;
     within(async {
         loop {
-            let page = server.read("/v1/webhooks/n/deliveries").await;
+            let page = server.read("webhooks/n/deliveries").await;
             if let Some(id) = page["items"][0]["id"].as_str() {
                 return id.to_owned();
             }

@@ -33,19 +33,19 @@ async fn a_webhook_is_created_with_its_secret_once_changed_and_deleted() {
     for name in ["b", "a"] {
         create(&server, name, "https://example.com/", &["*"]).await;
     }
-    let first = server.read("/v1/webhooks?limit=2").await;
+    let first = server.read("webhooks?limit=2").await;
     let names: Vec<_> =
         first["items"].as_array().expect("items").iter().map(|one| one["name"].clone()).collect();
     assert_eq!(names, ["a", "audit"]);
     let cursor = first["next_cursor"].as_str().expect("there is more");
-    let second = server.read(&format!("/v1/webhooks?cursor={cursor}")).await;
+    let second = server.read(&format!("webhooks?cursor={cursor}")).await;
     assert_eq!((&second["items"][0]["name"], &second["next_cursor"]), (&json!("b"), &json!(null)));
     assert_eq!(server.delete("/v1/webhooks/audit").await.json(), json!({ "name": "audit", "removed": true }));
     assert_eq!(server.get("/v1/webhooks/audit").await.status, 404);
     assert_eq!(server.delete("/v1/webhooks/audit").await.status, 404);
     assert_eq!(server.get("/v1/webhooks/audit/deliveries").await.status, 404);
     let types = "webhook.created,webhook.changed,webhook.deleted,webhook.paused";
-    let events = server.read(&format!("/v1/events?types={types}")).await;
+    let events = server.read(&format!("events?types={types}")).await;
     let kinds: Vec<_> =
         events["items"].as_array().expect("items").iter().map(|one| one["type"].clone()).collect();
     let expected = ["created", "paused", "changed", "created", "created", "deleted"];
@@ -128,6 +128,6 @@ async fn a_repeated_replay_and_a_repeated_rotation_change_nothing() {
     assert!(first["secret"].is_string() && first["duplicate"] == false, "{first}");
     let second = server.send("POST", rotate, &key, br#"{"grace_ms":60000}"#.into()).await.json();
     assert_eq!((&second["secret"], &second["duplicate"]), (&json!(null), &json!(true)));
-    let webhook = server.read("/v1/webhooks/w").await;
+    let webhook = server.read("webhooks/w").await;
     assert!(webhook["old_secret_expires_at"].is_string(), "{webhook}");
 }

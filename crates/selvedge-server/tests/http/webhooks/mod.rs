@@ -44,7 +44,7 @@ async fn create(server: &Server, name: &str, url: &str, types: &[&str]) -> Strin
 
 /// Waits until a webhook shows what is expected.
 async fn wait_for(server: &Server, name: &str, expected: impl Fn(&Value) -> bool) -> Value {
-    let path = format!("/v1/webhooks/{name}");
+    let path = format!("webhooks/{name}");
     within(async {
         loop {
             let webhook = server.read(&path).await;
@@ -59,6 +59,6 @@ async fn wait_for(server: &Server, name: &str, expected: impl Fn(&Value) -> bool
 
 /// Returns the deliveries of a webhook, newest first.
 async fn deliveries(server: &Server, name: &str, state: &str) -> Vec<Value> {
-    let page = server.read(&format!("/v1/webhooks/{name}/deliveries?state={state}&limit=500")).await;
+    let page = server.read(&format!("webhooks/{name}/deliveries?state={state}&limit=500")).await;
     page["items"].as_array().expect("a page has items").clone()
 }

@@ -79,7 +79,7 @@ async fn a_webhook_that_fails_for_days_or_is_gone_is_paused_with_an_event() {
     let webhook = wait_for(&server, "gone", |webhook| webhook["paused"] == true).await;
     assert_eq!(webhook["paused_reason"], "gone");
     assert_eq!(gone.received().len(), 1);
-    let events = server.read("/v1/events?types=webhook.paused").await;
+    let events = server.read("events?types=webhook.paused").await;
     let mut paused: Vec<String> =
         events["items"].as_array().expect("items").iter().map(|one| one["data"].to_string()).collect();
     paused.sort();
@@ -112,7 +112,7 @@ async fn a_receiver_that_fails_leaves_events_in_the_log_and_gets_all_when_it_wor
     for _ in 0..100 {
         server.submit(json!({ "kind": "k" })).await;
     }
-    let webhook = server.read("/v1/webhooks/w").await;
+    let webhook = server.read("webhooks/w").await;
     assert!(webhook["pending"].as_u64() < Some(140), "{webhook}");
     works.store(true, Ordering::SeqCst);
     let webhook = wait_for(&server, "w", |webhook| webhook["delivered"] == 140).await;

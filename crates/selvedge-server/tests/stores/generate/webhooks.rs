@@ -48,6 +48,7 @@ pub async fn play(driver: &Driver) {
             };
             let record = RecordDeliveries {
                 name: name.clone(),
+                id: webhook.detail.id,
                 fence: webhook.detail.fence,
                 passed: None,
                 attempts: vec![Attempted { delivery, outcome: outcome.clone() }],
