@@ -7,7 +7,7 @@
 //!
 //! - [`floor`] measures the floor itself;
 //! - `scenarios` has one module for each scenario: executions ([`queue`], [`latency`], [`backlog`], [`idle`], [`feed`],
-//!   [`suspend_signal`]), flows ([`chain`], [`fanout`], [`flows`], [`quorum_cancel`], [`submit_flow`]) and admission
+//!   [`suspend_signal`], [`webhooks`]), flows ([`chain`], [`fanout`], [`flows`], [`quorum_cancel`], [`submit_flow`]) and admission
 //!   ([`limits`], [`capability`], [`held`], [`beside`]);
 //! - `harness` drives the engine, in this process or over HTTP;
 //! - [`Report`] holds the figures of one run.
@@ -24,7 +24,7 @@ pub use place::Place;
 pub use report::Report;
 pub use scenarios::{
     backlog, beside, capability, chain, fanout, feed, flows, held, idle, latency, limits, queue,
-    quorum_cancel, submit_flow, suspend_signal,
+    quorum_cancel, submit_flow, suspend_signal, webhooks,
 };
 
 use tokio::task::JoinError;

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use selvedge_bench::{
     Error, Load, Place, Report, backlog, beside, capability, chain, fanout, feed, floor, flows, held, idle,
-    latency, limits, queue, quorum_cancel, submit_flow, suspend_signal,
+    latency, limits, queue, quorum_cancel, submit_flow, suspend_signal, webhooks,
 };
 use std::time::Duration;
 
@@ -128,7 +128,8 @@ Examples:
   selvedge bench quorum-cancel --width 1000
   selvedge bench submit-flow --stored 100000
   selvedge bench suspend-signal --store postgres://postgres@127.0.0.1/postgres --json
-  selvedge bench feed --store postgres://postgres@127.0.0.1/postgres --json";
+  selvedge bench feed --store postgres://postgres@127.0.0.1/postgres --json
+  selvedge bench webhooks --store postgres://postgres@127.0.0.1/postgres";
 
 /// A benchmark scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -161,6 +162,8 @@ pub enum Scenario {
     SuspendSignal,
     /// Measure the time from a commit to a subscriber, the speed of reading the event log, and the cost of writing it
     Feed,
+    /// Measure deliveries of webhooks to a fast receiver, alone and beside receivers that do not answer
+    Webhooks,
 }
 
 /// A limit of the `queue` scenario.
@@ -220,6 +223,7 @@ async fn measure(arguments: &Arguments) -> Result<Report, Error> {
         Scenario::SubmitFlow => submit_flow::run(&place, &load, &arguments.submit_flow()).await,
         Scenario::SuspendSignal => suspend_signal::run(&place, &load, &arguments.suspend_signal()).await,
         Scenario::Feed => feed::run(&place, &load, &feed::Study::default()).await,
+        Scenario::Webhooks => webhooks::run(&place, &load).await,
         Scenario::Backlog => {
             let study = backlog::Study {
                 waiting: arguments.waiting,

@@ -9,7 +9,8 @@ use crate::size;
 use clap::Args;
 use selvedge::{Intervals, Options, PostgresSettings};
 use selvedge_server::{
-    AddressBlock, AdminKey, AuthOptions, ConnectionLimits, Draining, HttpMetrics, Tls, TlsFiles,
+    AddressBlock, AdminKey, AuthOptions, ConnectionLimits, Draining, HttpMetrics, RetryPolicy, Tls, TlsFiles,
+    WebhookOptions,
 };
 use std::path::PathBuf;
 use std::time::Duration;
@@ -192,6 +193,51 @@ impl BackgroundArguments {
     }
 }
 
+/// The delivery of webhooks.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Webhooks")]
+pub struct WebhookArguments {
+    /// Allow webhooks with http: URLs and with private, loopback, link-local and other addresses that are not public
+    #[arg(long, env = "SELVEDGE_WEBHOOK_ALLOW_PRIVATE",
+          value_parser = crate::flag::parser("SELVEDGE_WEBHOOK_ALLOW_PRIVATE"))]
+    webhook_allow_private: bool,
+    /// Wait this long for the response to a delivery. Another server takes over the webhooks of a dead one after twice as long
+    #[arg(long, env = "SELVEDGE_WEBHOOK_TIMEOUT", value_name = "DURATION", default_value = "15s",
+          value_parser = duration::between("100ms", "5m"))]
+    webhook_timeout: Duration,
+    /// Deliver at most N events of a webhook at the same time
+    #[arg(long, env = "SELVEDGE_WEBHOOK_CONCURRENCY", value_name = "N", default_value = "16",
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    webhook_concurrency: u32,
+    /// Try a failed delivery again for this long
+    #[arg(long, env = "SELVEDGE_WEBHOOK_RETRY_FOR", value_name = "DURATION", default_value = "3d",
+          value_parser = duration::between("1s", "30d"))]
+    webhook_retry_for: Duration,
+    /// Pause a webhook whose deliveries have all failed for this long
+    #[arg(long, env = "SELVEDGE_WEBHOOK_PAUSE_AFTER", value_name = "DURATION", default_value = "5d",
+          value_parser = duration::between("1s", "30d"))]
+    webhook_pause_after: Duration,
+}
+
+impl WebhookArguments {
+    /// Returns the options of the sender.
+    fn options(&self) -> WebhookOptions {
+        let defaults = WebhookOptions::default();
+        let retry = RetryPolicy {
+            give_up_ms: self.webhook_retry_for.as_millis() as i64,
+            pause_ms: self.webhook_pause_after.as_millis() as i64,
+            ..defaults.retry
+        };
+        WebhookOptions {
+            allow_private: self.webhook_allow_private,
+            timeout: self.webhook_timeout,
+            concurrency: self.webhook_concurrency as usize,
+            retry,
+            ..defaults
+        }
+    }
+}
+
 /// The connections to a Postgres store.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Connections to Postgres")]
@@ -273,6 +319,8 @@ pub struct Settings {
     #[command(flatten)]
     defaults: DefaultArguments,
     #[command(flatten)]
+    webhooks: WebhookArguments,
+    #[command(flatten)]
     postgres: PostgresArguments,
 }
 
@@ -328,6 +376,7 @@ impl Settings {
             auth: AuthOptions::default(),
             metrics: HttpMetrics::default(),
             draining: Draining::default(),
+            webhooks: self.webhooks.options(),
         })
     }
 }

@@ -21,6 +21,7 @@
 //! - [`digest`]: the fingerprints by which repeated calls are recognised;
 //! - [`api_key`]: API keys;
 //! - [`bulk_job`]: bulk jobs;
+//! - [`webhook`]: webhooks and their deliveries;
 //! - [`access`]: the roles of API keys and their permissions;
 //! - [`explain`](mod@explain): the reasons why an execution does not run.
 
@@ -54,6 +55,7 @@ pub mod table;
 pub mod text;
 pub mod time;
 pub mod trace;
+pub mod webhook;
 pub mod work;
 
 pub use access::{Permission, Role};

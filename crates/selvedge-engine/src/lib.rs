@@ -29,7 +29,7 @@ pub use namespace::{
     ApiKeyDraft, BULK_MAX, Bulk, BulkJobDraft, BulkResult, BulkTarget, ClaimResult, ClaimWait, CreatedApiKey,
     Ended, EventFilter, EventPage, FlowEnded, FlowView, Frames, From, GateView, GrownFlow, HeartbeatResult,
     HeldReason, KeyedCalls, LaneMinute, Namespace, Namespaces, PublicEvent, RecordPage, Relation, ReportItem,
-    Spent, StatsQuery, StreamTail, View, WorkerView,
+    Spent, StatsQuery, StreamTail, View, WithSecret, WorkerView,
 };
 pub use notify::{Notice, Subscription};
 pub use reconcilers::{Aborted, Intervals, ReconcilerStatus, Tally, UnknownReconciler};
@@ -50,7 +50,7 @@ use selvedge_core::token::Secret;
 use selvedge_store::Store;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 /// The options of an engine.
 #[derive(Clone, Debug)]
@@ -125,6 +125,8 @@ struct Inner {
     flush_task: FlushTask,
     notification_tasks: NotificationTasks,
     coverage: Coverage,
+    /// Notified when a caller of this process changes a webhook.
+    webhook_changes: Notify,
     secret: Arc<Secret>,
     options: Options,
 }
@@ -180,6 +182,7 @@ impl Engine {
             metrics,
             notification_tasks,
             coverage,
+            webhook_changes: Notify::new(),
             secret,
             options,
         };

@@ -14,6 +14,7 @@ mod record;
 mod save;
 mod stats;
 mod tables;
+mod webhooks;
 
 pub use clock::Clock;
 
@@ -30,14 +31,15 @@ use selvedge_core::step::Step as RecordedStep;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::token::TokenKey;
 use selvedge_core::waitpoint::{WaitpointFilter, WaitpointPosition};
+use selvedge_core::webhook::{Delivery, Webhook, WebhookName};
 use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
     Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, Demand, Depth, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts,
-    ListPage, LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store, Stored,
-    Transaction,
+    Decision, DeliveryPage, Demand, Depth, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head,
+    LaneCounts, ListPage, LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store,
+    Stored, Transaction,
 };
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -349,6 +351,23 @@ impl Store for MemoryStore {
 
     async fn due_bulk_jobs(&self, scope: &ReconcilerScope, limit: u32) -> Result<Vec<BulkJob>, Error> {
         self.read(|tables, now| tables.records.due_bulk_jobs(scope, limit, now))
+    }
+
+    async fn webhook(&self, name: &WebhookName) -> Result<Option<Webhook>, Error> {
+        self.read(|tables, _| tables.webhooks.find(name))
+    }
+
+    async fn webhooks(
+        &self,
+        namespace: Option<NamespaceId>,
+        after: Option<&WebhookName>,
+        limit: u32,
+    ) -> Result<Vec<Webhook>, Error> {
+        self.read(|tables, _| tables.webhooks.list(namespace, after, limit))
+    }
+
+    async fn deliveries(&self, page: &DeliveryPage) -> Result<Vec<Delivery>, Error> {
+        self.read(|tables, _| tables.webhooks.deliveries(page))
     }
 
     async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {

@@ -31,6 +31,7 @@ mod streams;
 #[doc(hidden)]
 pub mod testing;
 mod transaction;
+mod webhooks;
 
 pub use connection::Settings;
 

@@ -18,6 +18,7 @@ use crate::row::{self, Micros};
 use crate::sql;
 use crate::streams;
 use crate::transaction::Failed;
+use crate::webhooks;
 use selvedge_core::filter::ListPosition;
 use selvedge_core::gate::GateName;
 use selvedge_core::outbox::OutboxName;
@@ -56,6 +57,8 @@ enum Asked {
     Waitpoints,
     ApiKeys,
     BulkJobs,
+    Webhooks,
+    Deliveries,
     TokenKeys,
     Sessions,
     Leases,
@@ -222,6 +225,9 @@ fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
     if queries.token_keys {
         asking.add(Asked::TokenKeys, &sql::TOKEN_KEYS_LIST, vec![]);
     }
+    asking.about(&queries.webhooks, Asked::Webhooks, &sql::WEBHOOKS_LOCK, webhooks::names);
+    let deliveries = &queries.deliveries;
+    asking.about(deliveries, Asked::Deliveries, &sql::WEBHOOK_DELIVERIES_FIND, webhooks::delivery_ids);
     asking.about(&queries.api_keys, Asked::ApiKeys, &sql::API_KEYS_LOCK, api_keys::ids);
     asking.about(&queries.bulk_jobs, Asked::BulkJobs, &sql::BULK_JOBS_LOCK, bulk_jobs::ids);
     asking.read(sessions, Asked::Sessions, &sql::SESSIONS_READ, session_ids);
@@ -281,6 +287,8 @@ fn gather(asked: &Asked, answer: &[Row], needs: &Needs, rows: &mut Rows) -> Resu
         Asked::TokenKeys => records::gather_token_keys(answer, rows),
         Asked::ApiKeys => api_keys::gather(answer, rows)?,
         Asked::BulkJobs => bulk_jobs::gather(answer, rows)?,
+        Asked::Webhooks => webhooks::gather(answer, rows)?,
+        Asked::Deliveries => webhooks::gather_deliveries(answer, rows)?,
         Asked::Keys => {
             for row in answer {
                 rows.keys.push(key(row)?);

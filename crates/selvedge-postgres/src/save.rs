@@ -3,7 +3,7 @@
 //! Guards are inside the statements: a failing guard aborts the transaction on the server before it reaches the `commit`.
 //! The last statement draws the number of the log, when all locks are held. Rows that many transactions want at once are
 //! written just before it, so that no transaction holds them while it waits for others: the counts of flows, sessions,
-//! gates, the ledger, token keys, API keys, and the pairs of class and priority. The counts of flows come before the sessions, as
+//! gates, the ledger, token keys, API keys, webhooks, and the pairs of class and priority. The counts of flows come before the sessions, as
 //! in the order of loads.
 
 use crate::api_keys;
@@ -18,6 +18,7 @@ use crate::row::Micros;
 use crate::save_flows::{self, FlowRows};
 use crate::sql;
 use crate::streams;
+use crate::webhooks;
 use selvedge_core::rows::{Changes, Inserted, KeyRow, ResultChange, TagEntry, Updated};
 use selvedge_core::{ExecutionId, FlowId, Name, Session, log};
 use selvedge_store::columns::{self, Fixed, Moving};
@@ -144,6 +145,7 @@ pub async fn save_and_commit(
     records::save_token_keys(changes, &mut saving);
     api_keys::save(changes, &mut saving);
     bulk_jobs::save(changes, &mut saving);
+    webhooks::save(changes, &mut saving);
     saving.rows(pairs, &sql::CLASS_PRIORITIES_UPSERT, |pairs| {
         vec![
             column(pairs, |((class, _), _)| *class),

@@ -11,6 +11,7 @@ use selvedge_core::flow::FlowState;
 use selvedge_core::gate::GateKind;
 use selvedge_core::rows::PASSED_MAX;
 use selvedge_core::state::StateName;
+use selvedge_core::webhook::DeliveryState;
 use selvedge_store::{COUNT_SCAN_MAX, FlowDue};
 use std::sync::LazyLock;
 
@@ -94,6 +95,11 @@ const API_KEY: &str = "id, digest, name, role, namespaces, created_at, expires_a
 /// The columns of a bulk job.
 const BULK_JOB: &str = "id, namespace, state, created_at, ended_at, due_at, spec, progress";
 
+/// The columns of a webhook.
+const WEBHOOK: &str = "namespace, name, version, detail";
+/// The columns of a delivery except its body.
+const DELIVERY: &str = "webhook, number, id, state, detail";
+
 /// Every placeholder with its text. A text may contain placeholders that come later.
 static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     let mut placeholders = Vec::new();
@@ -102,6 +108,8 @@ static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     add("bound", BOUND);
     add("api_key", API_KEY);
     add("bulk_job", BULK_JOB);
+    add("webhook", WEBHOOK);
+    add("delivery", DELIVERY);
     add("ageing", &format!("interval '{AGEING_MS} milliseconds'"));
     add("columns", EXECUTION);
     add("flow", FLOW);
@@ -132,6 +140,9 @@ static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
             FlowDue::Delete => "flow_delete",
         };
         add(name, &due.code().to_string());
+    }
+    for state in DeliveryState::ALL {
+        add(&format!("delivery_{}", state.as_str()), &state.code().to_string());
     }
     for kind in GateKind::ALL {
         add(&format!("gate_{}", kind.as_str()), &kind.code().to_string());
@@ -332,6 +343,18 @@ statements! {
     WAITPOINTS_LIST_BY_STATE = "waitpoints/list_by_state";
     WAITPOINTS_READ = "waitpoints/read";
     WAITPOINTS_UPSERT = "waitpoints/upsert";
+    WEBHOOK_DELIVERIES_DELETE = "webhook_deliveries/delete";
+    WEBHOOK_DELIVERIES_FIND = "webhook_deliveries/find";
+    WEBHOOK_DELIVERIES_LIST = "webhook_deliveries/list";
+    WEBHOOK_DELIVERIES_LIST_BY_STATE = "webhook_deliveries/list_by_state";
+    WEBHOOK_DELIVERIES_PRUNE = "webhook_deliveries/prune";
+    WEBHOOK_DELIVERIES_UPSERT = "webhook_deliveries/upsert";
+    WEBHOOKS_DELETE = "webhooks/delete";
+    WEBHOOKS_FIND = "webhooks/find";
+    WEBHOOKS_INSERT = "webhooks/insert";
+    WEBHOOKS_LIST = "webhooks/list";
+    WEBHOOKS_LOCK = "webhooks/lock";
+    WEBHOOKS_UPDATE = "webhooks/update";
 }
 
 /// Creates the partition of a day: `{day}`, from `{from}` to `{to}`. Waits `{wait_ms}` for each lock.

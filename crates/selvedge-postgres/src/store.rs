@@ -14,13 +14,15 @@ use selvedge_core::rows::Members;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::token::TokenKey;
 use selvedge_core::waitpoint::{WaitpointFilter, WaitpointPosition};
+use selvedge_core::webhook::{Delivery, Webhook, WebhookName};
 use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
     Signal, Step, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, Depth, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts, ListPage,
-    LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store, Stored, Transaction,
+    Decision, DeliveryPage, Depth, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts,
+    ListPage, LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store, Stored,
+    Transaction,
 };
 use uuid::Uuid;
 
@@ -244,6 +246,23 @@ impl Store for PostgresStore {
 
     async fn due_bulk_jobs(&self, scope: &ReconcilerScope, limit: u32) -> Result<Vec<BulkJob>, Error> {
         self.find_due_bulk_jobs(scope, limit).await
+    }
+
+    async fn webhook(&self, name: &WebhookName) -> Result<Option<Webhook>, Error> {
+        self.find_webhook(name).await
+    }
+
+    async fn webhooks(
+        &self,
+        namespace: Option<NamespaceId>,
+        after: Option<&WebhookName>,
+        limit: u32,
+    ) -> Result<Vec<Webhook>, Error> {
+        self.list_webhooks(namespace, after, limit).await
+    }
+
+    async fn deliveries(&self, page: &DeliveryPage) -> Result<Vec<Delivery>, Error> {
+        self.list_deliveries(page).await
     }
 
     async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {

@@ -18,15 +18,18 @@ mod routes;
 mod shutdown;
 mod sse;
 mod tls;
+mod webhooks;
 mod wire;
 
 pub use auth::{AddressBlock, AdminKey, AuthOptions, NotLoopback, check_listen};
 pub use connections::ConnectionLimits;
 pub use http_metrics::HttpMetrics;
 pub use routes::Route;
+pub use selvedge_core::rules::webhook::RetryPolicy;
 pub use selvedge_core::{Permission, Role};
 pub use shutdown::Draining;
 pub use tls::{Tls, TlsError, TlsFiles};
+pub use webhooks::{Resolve, Resolved, WebhookMetrics, WebhookOptions};
 
 use auth::Auth;
 use axum::Router;
@@ -70,6 +73,8 @@ pub struct Options {
     /// The readiness. Listeners that are given clones of one are not ready as soon as one of them shuts down. Default:
     /// readiness of their own.
     pub draining: Draining,
+    /// The delivery of webhooks.
+    pub webhooks: WebhookOptions,
 }
 
 impl Default for Options {
@@ -86,6 +91,7 @@ impl Default for Options {
             tls_reload: Duration::from_secs(10),
             metrics: HttpMetrics::default(),
             draining: Draining::default(),
+            webhooks: WebhookOptions::default(),
         }
     }
 }
@@ -100,6 +106,7 @@ struct AppState {
     auth: Arc<Auth>,
     http_metrics: HttpMetrics,
     draining: Draining,
+    webhooks: Arc<WebhookOptions>,
 }
 
 impl AppState {
@@ -107,7 +114,8 @@ impl AppState {
         let bodies = BodyRoom::new(options);
         let auth = Arc::new(Auth::new(options.auth.clone()));
         let (http_metrics, draining) = (options.metrics.clone(), options.draining.clone());
-        AppState { engine, shutdown, keep_alive: options.keep_alive, bodies, auth, http_metrics, draining }
+        let (keep_alive, webhooks) = (options.keep_alive, Arc::new(options.webhooks.clone()));
+        AppState { engine, shutdown, keep_alive, bodies, auth, http_metrics, draining, webhooks }
     }
 }
 
@@ -128,7 +136,7 @@ pub fn openapi() -> String {
 
 /// Serves the API of `engine` on `listener` until `shutdown` completes. Then the server accepts no more connections,
 /// waiting requests are answered at once, and requests in progress have the grace period to complete. The engine keeps
-/// running: shut it down afterwards.
+/// running: shut it down afterwards. Meanwhile webhooks are delivered.
 ///
 /// A listener that is not on loopback is refused without keys; call [`check_listen`] before binding.
 pub async fn serve(
@@ -149,7 +157,21 @@ pub async fn serve_with(
     if !options.auth.is_on() {
         check_listen(listener.local_addr()?).map_err(io::Error::other)?;
     }
-    serve_router(options, engine, listener, shutdown, routes::router).await
+    let (stop, watch) = ShutdownWatch::new();
+    let sending = webhooks::run(engine.clone(), options.webhooks.clone(), watch, options.grace);
+    let sending = tokio::spawn(sending);
+    let stop = Arc::new(stop);
+    let shutdown = {
+        let stop = stop.clone();
+        async move {
+            shutdown.await;
+            stop.send_replace(true);
+        }
+    };
+    let served = serve_router(options, engine, listener, shutdown, routes::router).await;
+    stop.send_replace(true);
+    let _ = sending.await;
+    served
 }
 
 /// Serves `/metrics`, `/healthz` and `/readyz` on `listener` until `shutdown` completes. With the [`Options::draining`] of the

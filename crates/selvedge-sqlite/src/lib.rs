@@ -29,6 +29,7 @@ mod sql;
 mod store;
 mod streams;
 mod transaction;
+mod webhooks;
 
 #[doc(hidden)]
 pub use sql::all as statements;

@@ -2,7 +2,7 @@
 
 use crate::row::to_json;
 use crate::save_flow::save_flows;
-use crate::{api_keys, bulk_jobs, gates, record, sql, streams};
+use crate::{api_keys, bulk_jobs, gates, record, sql, streams, webhooks};
 use rusqlite::{Connection, params};
 use selvedge_core::rows::{
     Changes, HistoryPage, Inserted, KeyName, KeyRow, KeySubject, ResultChange, TagEntry, Updated,
@@ -48,6 +48,9 @@ pub fn save(connection: &Connection, changes: &Changes, now: Timestamp) -> rusql
     record::save(connection, changes)?;
     api_keys::save(connection, changes)?;
     bulk_jobs::save(connection, changes)?;
+    if let Some(guard) = webhooks::save(connection, changes)? {
+        return Ok(Saved::Refused(guard));
+    }
     index_tags(connection, &sql::TAGS_DELETE, &changes.tags.removed)?;
     index_tags(connection, &sql::TAGS_INSERT, &changes.tags.written)?;
     remove_sessions(connection, &changes.sessions.removed)?;

@@ -65,6 +65,11 @@ const API_KEY: &str = "id, digest, name, role, namespaces, created_at, expires_a
 /// The columns of a bulk job.
 const BULK_JOB: &str = "id, namespace, state, created_at, ended_at, due_at, spec, progress";
 
+/// The columns of a webhook.
+const WEBHOOK: &str = "namespace, name, version, detail";
+/// The columns of a delivery except its body.
+const DELIVERY: &str = "webhook, number, id, state, detail";
+
 /// Every placeholder with its text.
 static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     let mut placeholders = Vec::new();
@@ -72,6 +77,8 @@ static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     // The weight of one level of priority, in microseconds.
     add("api_key", API_KEY);
     add("bulk_job", BULK_JOB);
+    add("webhook", WEBHOOK);
+    add("delivery", DELIVERY);
     add("ageing", &(AGEING_MS * 1000).to_string());
     add("columns", EXECUTION);
     add("flow", &format!("{FLOW}, {}", COUNTED.map(|(column, _)| column).join(", ")));
@@ -301,6 +308,17 @@ statements! {
     WAITPOINTS_LIST_BY_SOURCE = "waitpoints/list_by_source";
     WAITPOINTS_LIST_BY_STATE = "waitpoints/list_by_state";
     WAITPOINTS_UPSERT = "waitpoints/upsert";
+    WEBHOOK_DELIVERIES_DELETE = "webhook_deliveries/delete";
+    WEBHOOK_DELIVERIES_FIND = "webhook_deliveries/find";
+    WEBHOOK_DELIVERIES_LIST = "webhook_deliveries/list";
+    WEBHOOK_DELIVERIES_LIST_BY_STATE = "webhook_deliveries/list_by_state";
+    WEBHOOK_DELIVERIES_PRUNE = "webhook_deliveries/prune";
+    WEBHOOK_DELIVERIES_UPSERT = "webhook_deliveries/upsert";
+    WEBHOOKS_DELETE = "webhooks/delete";
+    WEBHOOKS_FIND = "webhooks/find";
+    WEBHOOKS_INSERT = "webhooks/insert";
+    WEBHOOKS_LIST = "webhooks/list";
+    WEBHOOKS_UPDATE = "webhooks/update";
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@ use crate::connection::job::JobContext;
 use crate::connection::owner::Epoch;
 use crate::read::{due, flows, list, names, stats};
 use crate::transaction::decide;
-use crate::{SqliteStore, api_keys, bulk_jobs, gates, locked, read, record, sql, streams, wait_for};
+use crate::{
+    SqliteStore, api_keys, bulk_jobs, gates, locked, read, record, sql, streams, wait_for, webhooks,
+};
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
 use selvedge_core::bulk_job::{BulkJob, BulkJobId};
@@ -19,13 +21,15 @@ use selvedge_core::step::Step as RecordedStep;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::token::TokenKey;
 use selvedge_core::waitpoint::{WaitpointFilter, WaitpointPosition};
+use selvedge_core::webhook::{Delivery, Webhook, WebhookName};
 use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
     Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, Depth, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts, ListPage,
-    LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store, Stored, Transaction,
+    Decision, DeliveryPage, Depth, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts,
+    ListPage, LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store, Stored,
+    Transaction,
 };
 use uuid::Uuid;
 
@@ -258,6 +262,27 @@ impl Store for SqliteStore {
     async fn due_bulk_jobs(&self, scope: &ReconcilerScope, limit: u32) -> Result<Vec<BulkJob>, Error> {
         let (now, scope) = (self.clock.now(), scope.clone());
         self.readers.read(move |connection| bulk_jobs::due(connection, now, &scope, limit)).await
+    }
+
+    async fn webhook(&self, name: &WebhookName) -> Result<Option<Webhook>, Error> {
+        let name = name.clone();
+        self.readers.read(move |connection| webhooks::find(connection, &name)).await
+    }
+
+    async fn webhooks(
+        &self,
+        namespace: Option<NamespaceId>,
+        after: Option<&WebhookName>,
+        limit: u32,
+    ) -> Result<Vec<Webhook>, Error> {
+        let after = after.cloned();
+        let list = move |connection: &_| webhooks::list(connection, namespace, after.as_ref(), limit);
+        self.readers.read(list).await
+    }
+
+    async fn deliveries(&self, page: &DeliveryPage) -> Result<Vec<Delivery>, Error> {
+        let page = *page;
+        self.readers.read(move |connection| webhooks::deliveries(connection, &page)).await
     }
 
     async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {

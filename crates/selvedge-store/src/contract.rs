@@ -1,8 +1,8 @@
 //! The trait that every store implements, and the decisions that it runs. `data` has the values that it takes and returns.
 
 use crate::data::{
-    Depth, Description, DueFlow, DueRow, Entries, FlowDue, Head, LaneCounts, LogLimit, NamespaceSettings,
-    Notification, Overview, Stored, Transaction,
+    DeliveryPage, Depth, Description, DueFlow, DueRow, Entries, FlowDue, Head, LaneCounts, LogLimit,
+    NamespaceSettings, Notification, Overview, Stored, Transaction,
 };
 use crate::{Error, ListPage, ReconcilerScope};
 use async_trait::async_trait;
@@ -19,6 +19,7 @@ use selvedge_core::step::Step as RecordedStep;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::token::TokenKey;
 use selvedge_core::waitpoint::{WaitpointFilter, WaitpointPosition};
+use selvedge_core::webhook::{Delivery, Webhook, WebhookName};
 use selvedge_core::{
     Class, ClassId, Demand, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Needs, Rows,
     Session, SessionId, Signal, Timestamp, Waitpoint, WaitpointId,
@@ -221,6 +222,18 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Vec<BulkJob>, Error>;
     /// Returns bulk jobs that are due, earliest first: those of the namespace of a scope, whatever its tag.
     async fn due_bulk_jobs(&self, scope: &ReconcilerScope, limit: u32) -> Result<Vec<BulkJob>, Error>;
+    /// Returns a webhook.
+    async fn webhook(&self, name: &WebhookName) -> Result<Option<Webhook>, Error>;
+    /// Returns a page of the webhooks of a namespace, or of all namespaces, by namespace and name. Unreadable rows are
+    /// omitted.
+    async fn webhooks(
+        &self,
+        namespace: Option<NamespaceId>,
+        after: Option<&WebhookName>,
+        limit: u32,
+    ) -> Result<Vec<Webhook>, Error>;
+    /// Returns a page of the deliveries of a webhook, newest first.
+    async fn deliveries(&self, page: &DeliveryPage) -> Result<Vec<Delivery>, Error>;
     /// Returns the root secret kept by the store, after storing `new` if there is none. All callers, also concurrent ones, get
     /// the same secret.
     async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error>;

@@ -6,6 +6,7 @@ use selvedge_core::gate::WEIGHT_MAX;
 use selvedge_core::outbox::OutboxKind;
 use selvedge_core::state::StateName;
 use selvedge_core::submission::check_duration;
+use selvedge_core::webhook::{DeliveryState, WebhookId};
 use selvedge_core::{
     ClassId, DueKind, Execution, ExecutionId, FlowId, NamespaceId, Refusal, SessionId, Timestamp,
 };
@@ -198,6 +199,21 @@ pub struct Depth {
     /// The earliest time since which one of them waits for a worker, for waiting ones; the earliest claim, for active ones;
     /// the earliest submission, for the others.
     pub oldest_at: Timestamp,
+}
+
+/// A page of the deliveries of a webhook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeliveryPage {
+    /// The webhook.
+    pub webhook: WebhookId,
+    /// Only deliveries in this state.
+    pub state: Option<DeliveryState>,
+    /// Only deliveries with smaller numbers.
+    pub before: Option<u64>,
+    /// The maximum number of deliveries.
+    pub limit: u32,
+    /// Read the bodies, too. Otherwise they are empty.
+    pub bodies: bool,
 }
 
 /// The settings of a namespace.

@@ -15,3 +15,4 @@ pub mod queue;
 pub mod quorum_cancel;
 pub mod submit_flow;
 pub mod suspend_signal;
+pub mod webhooks;

@@ -27,4 +27,5 @@ mod tls;
 #[cfg(feature = "otlp")]
 mod traces;
 mod versions;
+mod webhooks;
 mod worker;

@@ -56,6 +56,19 @@ macro_rules! conformance_cases {
                 concurrent_submissions_create_one_execution
                 a_repeat_with_an_idempotency_key_changes_nothing
             }
+            execution::webhooks: {
+                a_webhook_is_read_back_with_every_field_and_changes_raise_its_version
+                webhooks_are_listed_in_pages_by_name
+                two_creations_at_once_create_one_webhook
+                a_webhook_has_one_owner_until_its_lease_ends
+                a_late_owner_records_nothing
+                deliveries_are_read_back_by_state_newest_first
+                a_delivery_that_fails_for_too_long_is_dead_until_it_is_replayed
+                old_successes_are_deleted_and_nothing_else
+                a_deleted_webhook_leaves_no_delivery_and_a_new_one_has_another_id
+                missed_events_are_counted_and_published
+                a_rotation_keeps_the_old_key_for_its_grace_period
+            }
             execution::guards: {
                 a_current_cached_row_needs_no_second_try
                 a_decision_on_a_stale_cached_row_is_begun_again_and_sees_the_new_row

@@ -208,6 +208,7 @@ pub fn attempt_end(fact: &Fact) -> Option<(u32, AttemptEnd)> {
         | Fact::ApiKeyRevoked { .. }
         | Fact::BulkJobStarted { .. }
         | Fact::BulkJobEnded { .. }
+        | Fact::WebhookChanged { .. }
         | Fact::Held { .. }
         | Fact::Admitted { .. }
         | Fact::GateConfigured { .. }

@@ -1,9 +1,9 @@
 //! The public events of facts: the only definition of their names and data.
 
-use super::{EdgeUpdate, Fact, Failure, LeaseRef, Next, SuspensionNotice};
+use super::{EdgeUpdate, Fact, Failure, LeaseRef, Next, SuspensionNotice, WebhookChange};
 use crate::flow::FlowState;
 use crate::gate::GateName;
-use crate::{Outcome, Timestamp};
+use crate::{Name, Outcome, Timestamp};
 use serde_json::{Map, Value, json};
 
 /// The type and the data of a public event.
@@ -253,6 +253,7 @@ impl Fact {
                 });
                 vec![("operator.bulk_job_ended", data)]
             }
+            Fact::WebhookChanged { webhook, change } => vec![webhook_event(webhook, change)],
             Fact::Held { gate, reason, until } => {
                 let mut data = time_data("until_at", *until);
                 data["gate"] = gate_data(gate);
@@ -347,6 +348,12 @@ pub const EVENT_TYPES: &[&str] = &[
     "key.revoked",
     "operator.bulk_job_started",
     "operator.bulk_job_ended",
+    "webhook.created",
+    "webhook.changed",
+    "webhook.deleted",
+    "webhook.secret_rotated",
+    "webhook.paused",
+    "webhook.missed",
     "execution.held",
     "execution.released",
     "execution.adopted",
@@ -378,6 +385,29 @@ pub const EVENT_TYPES: &[&str] = &[
     "flow.reopened",
     "flow.cancel_requested",
 ];
+
+fn webhook_event(webhook: &Name, change: &WebhookChange) -> EventBody {
+    let mut data = json!({ "webhook": webhook });
+    let kind = match change {
+        WebhookChange::Created => "webhook.created",
+        WebhookChange::Changed => "webhook.changed",
+        WebhookChange::Deleted => "webhook.deleted",
+        WebhookChange::SecretRotated { grace_ms } => {
+            data["grace_ms"] = json!(grace_ms);
+            "webhook.secret_rotated"
+        }
+        WebhookChange::Paused(reason) => {
+            data["reason"] = json!(reason.as_str());
+            "webhook.paused"
+        }
+        WebhookChange::Missed { count, total } => {
+            data["count"] = json!(count);
+            data["total"] = json!(total);
+            "webhook.missed"
+        }
+    };
+    (kind, data)
+}
 
 /// Returns event data with one time, in milliseconds since the Unix epoch; the server formats it as text.
 fn time_data(field: &str, time: Option<Timestamp>) -> Value {

@@ -11,6 +11,7 @@ use crate::rows::HistoryPage;
 use crate::stream::{Frame, Stream, StreamName};
 use crate::table::{Entries, Guarded};
 use crate::token::{TokenKey, TokenKeyId};
+use crate::webhook::{Delivery, Webhook, WebhookId, WebhookName};
 use crate::{Execution, ExecutionId, Flow, FlowId, Name, Session, SessionId, Signal, Step, Waitpoint};
 
 /// The changes of a decision. A store saves all of them or none, in the order of the fields.
@@ -57,6 +58,10 @@ pub struct Changes {
     pub api_keys: Vec<ApiKey>,
     /// Bulk jobs to upsert and to delete.
     pub bulk_jobs: Entries<BulkJob, BulkJobId>,
+    /// Webhooks.
+    pub webhooks: Guarded<Webhook, (Webhook, u32), WebhookName>,
+    /// Deliveries of webhooks to upsert.
+    pub deliveries: Vec<Delivery>,
     /// Gates.
     pub gates: Guarded<Gate, (Gate, u32), GateId>,
     /// Amounts to add to the ledger.
@@ -80,16 +85,30 @@ pub struct UnreadWrites {
     pub signals_taken: Vec<(ExecutionId, u32, u32)>,
     /// Streams with a frame number: best-effort frames with smaller numbers are deleted.
     pub frames_dropped: Vec<(StreamName, u32)>,
+    /// Webhooks that are deleted: all of their deliveries are deleted. Applied before deliveries are written.
+    pub webhooks_removed: Vec<WebhookId>,
+    /// Webhooks with the number of a delivery: the delivered ones with smaller numbers are deleted. Applied after
+    /// deliveries are written.
+    pub deliveries_pruned: Vec<(WebhookId, u64)>,
 }
 
 impl UnreadWrites {
     /// Reports whether there is nothing to save.
     pub fn is_empty(&self) -> bool {
-        let UnreadWrites { flow_counts, slots_freed, signals_taken, frames_dropped } = self;
+        let UnreadWrites {
+            flow_counts,
+            slots_freed,
+            signals_taken,
+            frames_dropped,
+            webhooks_removed,
+            deliveries_pruned,
+        } = self;
         flow_counts.is_empty()
             && slots_freed.is_empty()
             && signals_taken.is_empty()
             && frames_dropped.is_empty()
+            && webhooks_removed.is_empty()
+            && deliveries_pruned.is_empty()
     }
 }
 
@@ -124,6 +143,8 @@ impl Changes {
             token_keys,
             api_keys,
             bulk_jobs,
+            webhooks,
+            deliveries,
             gates,
             ledger,
             unread,
@@ -145,6 +166,8 @@ impl Changes {
             && token_keys.is_empty()
             && api_keys.is_empty()
             && bulk_jobs.is_empty()
+            && webhooks.is_empty()
+            && deliveries.is_empty()
             && gates.is_empty()
             && ledger.is_empty()
             && unread.is_empty()

@@ -16,6 +16,7 @@ use crate::outbox::OutboxRow;
 use crate::stream::Stream;
 use crate::submission::Debounce;
 use crate::token::TokenKey;
+use crate::webhook::{Delivery, Webhook};
 use crate::{
     Class, ClassId, Execution, ExecutionId, Flow, FlowId, LeaseId, Name, NamespaceId, Session, SessionId,
     Signal, Step, Timestamp, Waitpoint,
@@ -65,6 +66,10 @@ pub struct Rows {
     pub api_keys: Vec<ApiKey>,
     /// Bulk jobs.
     pub bulk_jobs: Vec<BulkJob>,
+    /// Webhooks.
+    pub webhooks: Vec<Webhook>,
+    /// Deliveries of webhooks.
+    pub deliveries: Vec<Delivery>,
     /// Answers to queries that are not rows of a table.
     pub found: Found,
 }

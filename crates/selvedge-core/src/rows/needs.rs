@@ -8,6 +8,7 @@ use crate::outbox::OutboxName;
 use crate::rows::{KeyName, inline_limit};
 use crate::stream::StreamName;
 use crate::table::Request;
+use crate::webhook::{DeliveryId, WebhookName};
 use crate::{ClassId, ExecutionId, FlowId, Name, NamespaceId, SessionId};
 
 /// The rows that a decision needs. A store takes the locks in the order of [`Stage`](crate::driver::Stage), each kind
@@ -189,6 +190,10 @@ pub struct Queries {
     pub api_keys: Vec<ApiKeyId>,
     /// Bulk jobs to lock, after all executions of the same load.
     pub bulk_jobs: Vec<BulkJobId>,
+    /// Webhooks to lock.
+    pub webhooks: Vec<WebhookName>,
+    /// Deliveries of webhooks to read. Changing one requires the lock on its webhook.
+    pub deliveries: Vec<DeliveryId>,
     /// Read the classes that were interned after this one.
     pub classes_after: Option<ClassId>,
 }
@@ -210,6 +215,8 @@ impl Queries {
             token_keys,
             api_keys,
             bulk_jobs,
+            webhooks,
+            deliveries,
             classes_after,
         } = self;
         members.is_empty()
@@ -224,6 +231,8 @@ impl Queries {
             && !token_keys
             && api_keys.is_empty()
             && bulk_jobs.is_empty()
+            && webhooks.is_empty()
+            && deliveries.is_empty()
             && classes_after.is_none()
     }
 
@@ -253,6 +262,8 @@ impl Queries {
             token_keys,
             api_keys,
             bulk_jobs,
+            webhooks,
+            deliveries,
             classes_after,
         } = self;
         retain_new(members, &mut loaded.members);
@@ -266,6 +277,8 @@ impl Queries {
         loaded.token_keys |= *token_keys;
         retain_new(api_keys, &mut loaded.api_keys);
         retain_new(bulk_jobs, &mut loaded.bulk_jobs);
+        retain_new(webhooks, &mut loaded.webhooks);
+        retain_new(deliveries, &mut loaded.deliveries);
         // Classes are read after every row of the same load, so once is enough.
         *classes_after = classes_after.filter(|_| loaded.classes_after.is_none());
         loaded.classes_after = loaded.classes_after.or(*classes_after);

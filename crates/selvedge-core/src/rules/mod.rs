@@ -26,6 +26,7 @@ pub mod submit_flow;
 pub mod suspend;
 pub mod timer;
 pub mod waitpoint;
+pub mod webhook;
 pub mod worker;
 
 use crate::fact::{Fact, Next};

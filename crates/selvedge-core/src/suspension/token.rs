@@ -7,6 +7,7 @@
 
 use crate::Timestamp;
 use crate::waitpoint::Waitpoint;
+use crate::webhook::WebhookId;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
@@ -19,6 +20,7 @@ pub const SECRET_MIN: usize = 16;
 /// Domain strings: they separate the uses of the root secret.
 const TOKEN: &str = "selvedge waitpoint token v1";
 const TOKEN_KEY: &str = "selvedge waitpoint token key v1";
+const WEBHOOK_KEY: &str = "selvedge webhook secret v1";
 const FINGERPRINT: &str = "selvedge secret fingerprint v1";
 
 /// The root secret, from which signing keys are derived. Its `Debug` form hides it.
@@ -94,6 +96,13 @@ impl Secret {
     pub fn fingerprint(&self) -> i64 {
         let derived = self.derive(FINGERPRINT, &[]);
         i64::from_le_bytes(derived[..8].try_into().expect("eight bytes"))
+    }
+
+    /// Returns the secret with which a key of a webhook signs.
+    pub fn webhook_secret(&self, webhook: WebhookId, key: u32) -> [u8; 32] {
+        let mut id = webhook.0.as_bytes().to_vec();
+        id.extend(key.to_le_bytes());
+        self.derive(WEBHOOK_KEY, &id)
     }
 
     fn mac(&self, waitpoint: &Waitpoint) -> Hmac<Sha256> {

@@ -50,6 +50,7 @@ impl Work {
             ..Changes::default()
         };
         self.records.finish(&mut changes);
+        self.webhooks.finish(&mut changes);
         self.gates.finish(&mut changes);
         changes.history_pages.retain(|page| !deleted.contains(&page.execution));
         changes.signals.retain(|signal| !deleted.contains(&signal.execution));

@@ -12,6 +12,7 @@ mod flows;
 mod gates;
 mod record;
 mod rows;
+mod webhooks;
 
 pub use context::Context;
 pub use gates::LaneShares;
@@ -85,6 +86,7 @@ pub struct Work {
     frames: Vec<Frame>,
     frames_dropped: BTreeMap<StreamName, u32>,
     records: record::Records,
+    webhooks: webhooks::Webhooks,
     gates: gates::Gates,
     events: Vec<Event>,
 }
@@ -176,6 +178,7 @@ impl Work {
             frames: Vec::new(),
             frames_dropped: BTreeMap::new(),
             records: record::Records::default(),
+            webhooks: webhooks::Webhooks::default(),
             gates: gates::Gates::with_shares(shares),
             events: Vec::new(),
         }
@@ -204,6 +207,8 @@ impl Work {
             token_keys,
             api_keys,
             bulk_jobs,
+            webhooks,
+            deliveries,
             found,
         } = rows;
         if !self.stopped {
@@ -249,6 +254,7 @@ impl Work {
         self.records.load(signals, steps, waitpoints, token_keys, found.records);
         self.records.load_api_keys(api_keys);
         self.records.load_bulk_jobs(bulk_jobs);
+        self.webhooks.load(webhooks, deliveries);
         self.gates.load(asked, gates, found.held);
     }
 

@@ -9,6 +9,7 @@ use crate::rows::{KeyName, KeyRow, Payload, ResultChange};
 use crate::stream::{Stream, StreamName};
 use crate::table::Row;
 use crate::token::{TokenKey, TokenKeyId};
+use crate::webhook::{Delivery, Webhook, WebhookId, WebhookName};
 use crate::{Execution, ExecutionId, Flow, FlowId, Name, Session, SessionId, Signal, Step, Waitpoint};
 
 /// State that a transaction keeps about an execution besides its row.
@@ -162,6 +163,28 @@ impl Row for BulkJob {
 
     fn key(&self) -> BulkJobId {
         self.id
+    }
+}
+
+impl Row for Webhook {
+    type Key = WebhookName;
+    type Extra = ();
+
+    fn key(&self) -> WebhookName {
+        self.name.clone()
+    }
+
+    fn version(&self) -> u32 {
+        self.version
+    }
+}
+
+impl Row for Delivery {
+    type Key = (WebhookId, u64);
+    type Extra = ();
+
+    fn key(&self) -> (WebhookId, u64) {
+        (self.webhook, self.number)
     }
 }
 

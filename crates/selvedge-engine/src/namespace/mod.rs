@@ -23,6 +23,7 @@ mod signals;
 mod stats;
 mod streams;
 mod submissions;
+mod webhooks;
 mod workers;
 
 pub use api_keys::{ApiKeyDraft, CreatedApiKey};
@@ -43,6 +44,7 @@ pub use reports::ReportItem;
 pub(crate) use signals::load_secret;
 pub use stats::{LaneMinute, StatsQuery};
 pub use streams::{Frames, StreamTail};
+pub use webhooks::WithSecret;
 pub use workers::{HeartbeatResult, WorkerView};
 
 use crate::{Engine, Error, Inner};

@@ -137,6 +137,16 @@ impl Subscription {
         }
     }
 
+    /// Returns the next event if it has been read already, without waiting.
+    pub fn next_ready(&mut self) -> Option<PublicEvent> {
+        if self.pending.is_empty() {
+            self.read_on();
+        }
+        let event = self.pending.pop_front()?;
+        self.returned.clone_from(&event.cursor);
+        Some(event)
+    }
+
     /// Reads a page of the log.
     async fn catch_up(&mut self) -> Result<(), Error> {
         if std::mem::take(&mut self.stalled) {

@@ -17,10 +17,12 @@ use selvedge_engine::core::rules::report::Op;
 use selvedge_engine::core::rules::signal::SignalDraft;
 use selvedge_engine::core::rules::step::StepDraft;
 use selvedge_engine::core::rules::waitpoint::WaitpointDraft;
+use selvedge_engine::core::rules::webhook::{RecordDeliveries, RetryPolicy, WebhookPatch};
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::step::StepKind;
 use selvedge_engine::core::submission::{Debounce, When};
 use selvedge_engine::core::suspension::{Condition, OnTimeout, WaitDraft};
+use selvedge_engine::core::webhook::{WebhookConfig, WebhookFilter};
 use selvedge_engine::core::{Draft, ExecutionId, Fact, Name, Policy, Role};
 use selvedge_engine::{
     ApiKeyDraft, BulkJobDraft, EventFilter, From, Notice, Options, PublicEvent, Subscription,
@@ -28,10 +30,16 @@ use selvedge_engine::{
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Types of events about a worker, a key, a gate or all tokens. Only executions and flows have tags.
-const UNTAGGED: [&str; 13] = [
+/// Types of events about a worker, a key, a gate, a bulk job, a webhook or all tokens. Only executions and flows have tags.
+const UNTAGGED: [&str; 19] = [
     "operator.bulk_job_started",
     "operator.bulk_job_ended",
+    "webhook.created",
+    "webhook.changed",
+    "webhook.deleted",
+    "webhook.secret_rotated",
+    "webhook.paused",
+    "webhook.missed",
     "key.created",
     "key.revoked",
     "lease.renewed",
@@ -197,6 +205,33 @@ async fn run_suspensions(server: &Server) {
     server.namespace.revoke_api_key(key.id, None, &operator()).await.expect("the key is revoked");
 }
 
+/// A webhook that is created, changed, paused, misses an event, gets a new secret and is deleted.
+async fn run_webhooks(server: &Server) {
+    let (namespace, operator) = (&server.namespace, operator());
+    let config = WebhookConfig {
+        url: "https://example.com/".into(),
+        types: Vec::new(),
+        filter: WebhookFilter::default(),
+    };
+    let (created, _) = namespace.put_webhook("w", config, true, &operator).await.expect("it is created");
+    let patch = WebhookPatch { url: Some("https://example.org/".into()), ..WebhookPatch::default() };
+    namespace.patch_webhook("w", patch, &operator).await.expect("it is changed");
+    let calls = namespace.keyed(None);
+    calls.rotate_webhook_secret("w", 1000, &operator).await.expect("its secret is rotated");
+    let record = RecordDeliveries {
+        name: created.webhook.name,
+        id: created.webhook.detail.id,
+        fence: 0,
+        passed: None,
+        attempts: Vec::new(),
+        missed: 1,
+        policy: RetryPolicy { first_ms: 1, max_ms: 1, give_up_ms: 1, pause_ms: 1 },
+    };
+    let recorded = namespace.engine().record_deliveries(record).await.expect("the store answers");
+    assert!(recorded.is_some());
+    namespace.remove_webhook("w", &operator).await.expect("it is deleted");
+}
+
 /// An execution that is held and released, a budget that is used up, reset and removed, and a lane that counts an active
 /// execution when its limit is set.
 async fn run_gates(server: &Server) {
@@ -269,6 +304,7 @@ async fn an_event_of_every_type_reaches_subscribers_to_its_namespace_and_its_tag
     run_flows(&server).await;
     run_suspensions(&server).await;
     run_gates(&server).await;
+    run_webhooks(&server).await;
     receives_all_except(&mut all, &[]).await;
     receives_all_except(&mut blue, &UNTAGGED).await;
     // None of these events reaches subscribers to another tag or namespace.
@@ -290,6 +326,7 @@ async fn an_event_of_every_type_reaches_subscribers_to_its_namespace_and_its_tag
                     | Fact::ApiKeyRevoked { .. }
                     | Fact::BulkJobStarted { .. }
                     | Fact::BulkJobEnded { .. }
+                    | Fact::WebhookChanged { .. }
                     | Fact::GateConfigured { .. }
                     | Fact::GateRemoved { .. }
                     | Fact::Spent { .. }

@@ -42,6 +42,7 @@ pub fn cases() -> Vec<Case> {
         stream_cases(),
         record_cases(),
         gate_cases(),
+        webhook_cases(),
     ]
     .concat()
 }
@@ -547,6 +548,50 @@ fn gate_cases() -> Vec<Case> {
             "'{7,7}', '{0,1}', '{00000000-0000-7000-8000-000000002000,null}', '{\"{\\\"tokens\\\":2}\",\"{}\"}'".into(),
             &[],
             60,
+        ),
+    ]
+}
+
+/// Statements about webhooks and their deliveries.
+fn webhook_cases() -> Vec<Case> {
+    let case = |name, arguments: String, indexes, pages| Case { name, arguments, indexes, pages };
+    let webhook = "'00000000-0000-7000-8000-000000000007'";
+    let (namespaces, names) = ("'{1,2}'", "'{webhook3,webhook4}'");
+    vec![
+        case("webhooks/find", "1, 'webhook3'".into(), &["webhooks_pkey"], 10),
+        case("webhooks/list", "1, 'webhook3', 1, 50".into(), &["webhooks_pkey"], 60),
+        case("webhooks/lock", format!("{namespaces}, {names}"), &["webhooks_pkey"], 30),
+        case(
+            "webhooks/update",
+            format!("{namespaces}, {names}, '{{2,2}}', '{{x,x}}', '{{1,1}}'"),
+            &["webhooks_pkey"],
+            60,
+        ),
+        case("webhooks/delete", format!("{namespaces}, {names}, '{{1,1}}'"), &["webhooks_pkey"], 40),
+        case("webhook_deliveries/find", SOME.into(), &["webhook_deliveries_id"], 30),
+        case(
+            "webhook_deliveries/list",
+            format!("{webhook}, 40000, 50, false"),
+            &["webhook_deliveries_pkey"],
+            60,
+        ),
+        case(
+            "webhook_deliveries/list_by_state",
+            format!("{webhook}, 40000, 50, true, 1::smallint"),
+            &["webhook_deliveries_state"],
+            120,
+        ),
+        case(
+            "webhook_deliveries/prune",
+            format!("array[{webhook}::uuid], '{{25100}}'"),
+            &["webhook_deliveries_state"],
+            300,
+        ),
+        case(
+            "webhook_deliveries/delete",
+            "array['00000000-0000-7000-8000-000000000008'::uuid]".into(),
+            &["webhook_deliveries_pkey"],
+            200,
         ),
     ]
 }

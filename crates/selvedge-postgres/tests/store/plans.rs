@@ -294,7 +294,8 @@ async fn every_statement_is_checked_except_inserts_and_reads_of_small_tables() {
             "tables/read_sizes",
             "token_keys/delete",
             "token_keys/list",
-            "token_keys/upsert"
+            "token_keys/upsert",
+            "webhook_deliveries/upsert"
         ]
     );
 }

@@ -117,3 +117,13 @@ insert into rollups
 select 1 + n % 3, '2026-01-01'::timestamptz + (n / 60) * interval '1 minute', 'lane ' || n / 6 % 10, n % 2, '{}'
 from generate_series(0, 86399) as numbers (n)
 on conflict do nothing;
+
+-- Webhooks, one of them with half of the deliveries.
+insert into webhooks
+select 1 + n % 3, 'webhook' || n, 1, '{}'
+from generate_series(1, 5000) as numbers (n);
+insert into webhook_deliveries
+select
+  ('00000000-0000-7000-8000-' || lpad(to_hex(case when n > 25000 then 7 else n % 1000 end), 12, '0'))::uuid, n,
+  ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, case when n % 100 = 0 then 1 else 2 end, '{}', '{}'
+from generate_series(1, 50000) as numbers (n);

@@ -362,6 +362,16 @@ impl FromRequestParts<AppState> for WorkerCaller {
 }
 
 impl Caller {
+    /// Reports whether the caller's role has a permission. Without keys every caller is an administrator.
+    pub fn may(&self, permission: Permission) -> bool {
+        self.role().has(permission)
+    }
+
+    /// Reports whether webhooks may be delivered to addresses that are not public.
+    pub fn webhooks_allow_private(&self) -> bool {
+        self.state.webhooks.allow_private
+    }
+
     /// Returns the role of the caller.
     pub fn role(&self) -> Role {
         self.key.as_ref().map_or(Role::Admin, |key| key.principal.role)

@@ -22,6 +22,7 @@ mod steps;
 mod streams;
 mod table;
 mod waitpoints;
+mod webhooks;
 mod workers;
 
 use crate::wire::problem::{Code, Problem};
@@ -88,6 +89,7 @@ pub fn all_routes() -> Routes {
         .merge(flow_routes())
         .merge(worker_routes())
         .merge(gate_routes())
+        .merge(webhook_routes())
         .merge(admin_routes())
         .get("/v1/events", Read, events::page)
         .get("/v1/stats", Read, stats::list)
@@ -198,6 +200,18 @@ fn gate_routes() -> Routes {
         .delete("/v1/budgets/{name}", Operate, budgets::remove)
         .post("/v1/budgets/{name}/usage", Operate, budgets::report_usage)
         .post("/v1/budgets/{name}/reset", Operate, budgets::reset)
+}
+
+fn webhook_routes() -> Routes {
+    Routes::new()
+        .get("/v1/webhooks", Read, webhooks::list)
+        .get("/v1/webhooks/{name}", Read, webhooks::get)
+        .put("/v1/webhooks/{name}", Operate, webhooks::put)
+        .patch("/v1/webhooks/{name}", Operate, webhooks::patch)
+        .delete("/v1/webhooks/{name}", Operate, webhooks::remove)
+        .post("/v1/webhooks/{name}/rotate-secret", Operate, webhooks::rotate_secret)
+        .get("/v1/webhooks/{name}/deliveries", Read, webhooks::deliveries)
+        .post("/v1/webhooks/{name}/deliveries/{id}/replay", Operate, webhooks::replay)
 }
 
 async fn no_such_path(method: Method, uri: Uri) -> Problem {

@@ -6,6 +6,7 @@ use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use selvedge_core::api_key::ApiKeyId;
 use selvedge_core::bulk_job::BulkJobId;
+use selvedge_core::webhook::DeliveryId;
 use selvedge_core::{ExecutionId, FlowId, WaitpointId};
 use uuid::Uuid;
 
@@ -61,6 +62,17 @@ impl FromRequestParts<AppState> for PathBulkJob {
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
         path_id(parts, state, "bulk job").await.map(|id| PathBulkJob(BulkJobId(id)))
+    }
+}
+
+/// The delivery in a path.
+pub struct PathDelivery(pub DeliveryId);
+
+impl FromRequestParts<AppState> for PathDelivery {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+        path_id(parts, state, "delivery").await.map(|id| PathDelivery(DeliveryId(id)))
     }
 }
 

@@ -9,5 +9,6 @@ mod gates;
 mod openapi;
 mod support;
 mod suspensions;
+mod webhooks;
 mod worker_lives;
 mod workers;

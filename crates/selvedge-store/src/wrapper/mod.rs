@@ -4,8 +4,9 @@
 mod store;
 
 use crate::{
-    Decision, Depth, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts, ListPage,
-    LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store, Stored, Transaction,
+    Decision, DeliveryPage, Depth, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts,
+    ListPage, LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store, Stored,
+    Transaction,
 };
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
@@ -20,6 +21,7 @@ use selvedge_core::step::Step as RecordedStep;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::token::TokenKey;
 use selvedge_core::waitpoint::{WaitpointFilter, WaitpointPosition};
+use selvedge_core::webhook::{Delivery, Webhook, WebhookName};
 use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
     Signal, Timestamp, Waitpoint, WaitpointId,
@@ -274,6 +276,26 @@ pub trait StoreWrapper: Send + Sync + 'static {
     /// See [`Store::touch_api_keys`].
     async fn touch_api_keys(&self, ids: &[ApiKeyId]) -> Result<(), Error> {
         self.inner().touch_api_keys(ids).await
+    }
+
+    /// See [`Store::webhook`].
+    async fn webhook(&self, name: &WebhookName) -> Result<Option<Webhook>, Error> {
+        self.inner().webhook(name).await
+    }
+
+    /// See [`Store::webhooks`].
+    async fn webhooks(
+        &self,
+        namespace: Option<NamespaceId>,
+        after: Option<&WebhookName>,
+        limit: u32,
+    ) -> Result<Vec<Webhook>, Error> {
+        self.inner().webhooks(namespace, after, limit).await
+    }
+
+    /// See [`Store::deliveries`].
+    async fn deliveries(&self, page: &DeliveryPage) -> Result<Vec<Delivery>, Error> {
+        self.inner().deliveries(page).await
     }
 
     /// See [`Store::root_secret`].

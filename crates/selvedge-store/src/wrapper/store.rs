@@ -2,8 +2,9 @@
 
 use super::StoreWrapper;
 use crate::{
-    Decision, Depth, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts, ListPage,
-    LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store, Stored, Transaction,
+    Decision, DeliveryPage, Depth, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts,
+    ListPage, LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store, Stored,
+    Transaction,
 };
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
@@ -18,6 +19,7 @@ use selvedge_core::step::Step as RecordedStep;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::token::TokenKey;
 use selvedge_core::waitpoint::{WaitpointFilter, WaitpointPosition};
+use selvedge_core::webhook::{Delivery, Webhook, WebhookName};
 use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
     Signal, Timestamp, Waitpoint, WaitpointId,
@@ -239,6 +241,23 @@ impl<T: StoreWrapper> Store for T {
 
     async fn touch_api_keys(&self, ids: &[ApiKeyId]) -> Result<(), Error> {
         observed(self, "touch_api_keys", StoreWrapper::touch_api_keys(self, ids)).await
+    }
+
+    async fn webhook(&self, name: &WebhookName) -> Result<Option<Webhook>, Error> {
+        observed(self, "webhook", StoreWrapper::webhook(self, name)).await
+    }
+
+    async fn webhooks(
+        &self,
+        namespace: Option<NamespaceId>,
+        after: Option<&WebhookName>,
+        limit: u32,
+    ) -> Result<Vec<Webhook>, Error> {
+        observed(self, "webhooks", StoreWrapper::webhooks(self, namespace, after, limit)).await
+    }
+
+    async fn deliveries(&self, page: &DeliveryPage) -> Result<Vec<Delivery>, Error> {
+        observed(self, "deliveries", StoreWrapper::deliveries(self, page)).await
     }
 
     async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {

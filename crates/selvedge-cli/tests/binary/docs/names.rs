@@ -225,6 +225,8 @@ fn every_field_of_a_response_is_documented() {
         put("admin/namespaces/n", json!({"suspension_timeout_ms": 1000})),
         call("admin/keys", json!({"name": "n", "role": "reader", "namespaces": ["n"]})),
         put("quotas/n", json!({"concurrency": 1})),
+        put("webhooks/n", json!({"url": "https://example.com/", "types": ["*"], "paused": true})),
+        call("webhooks/n/rotate-secret", json!({"grace_ms": 1})),
         put("budgets/n", json!({"limits": {"tokens": {"hard": 10, "soft": 5}}, "scope": "lane"})),
     ];
     let submitted = call(

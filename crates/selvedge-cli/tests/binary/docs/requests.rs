@@ -35,6 +35,7 @@ pub fn requests() -> Vec<Request> {
     let cancel = json!({"action": {"type": "cancel"}, "ids": []});
     let reschedule = json!({"action": {"type": "reschedule", "delay_ms": 1}, "ids": []});
     let by_filter = json!({"action": {"type": "cancel"}, "filter": {}});
+    let webhook = json!({"url": "https://example.com/", "types": ["*"], "filter": {}});
     let submission_objects = &["", "/retry", "/retry/backoff", "/budgets/0", "/concurrency"];
     let flow_objects = &["", "/nodes/0", "/edges/0", "/groups/0", "/groups/0/policy"];
     vec![
@@ -78,6 +79,10 @@ pub fn requests() -> Vec<Request> {
         request("PATCH /v1/budgets/{name}", limits, &["", "/limits/tokens"]),
         request("POST /v1/budgets/{name}/usage", json!({"usage": {}}), &[""]),
         request("POST /v1/budgets/{name}/reset", json!({}), &[""]),
+        request("PUT /v1/webhooks/{name}", webhook.clone(), &["", "/filter"]),
+        request("PATCH /v1/webhooks/{name}", webhook, &["", "/filter"]),
+        request("POST /v1/webhooks/{name}/rotate-secret", json!({"grace_ms": 1}), &[""]),
+        request("POST /v1/webhooks/{name}/deliveries/{id}/replay", json!({}), &[""]),
     ]
 }
 

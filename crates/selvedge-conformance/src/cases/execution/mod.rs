@@ -23,3 +23,4 @@ pub mod stats;
 pub mod streams;
 pub mod submission;
 pub mod tags;
+pub mod webhooks;

@@ -180,6 +180,7 @@ impl Replay {
             | Fact::ApiKeyRevoked { .. }
             | Fact::BulkJobStarted { .. }
             | Fact::BulkJobEnded { .. }
+            | Fact::WebhookChanged { .. }
             | Fact::GateConfigured { .. }
             | Fact::GateRemoved { .. }
             | Fact::Spent { .. }
@@ -267,6 +268,7 @@ impl Replay {
             | Fact::ApiKeyRevoked { .. }
             | Fact::BulkJobStarted { .. }
             | Fact::BulkJobEnded { .. }
+            | Fact::WebhookChanged { .. }
             | Fact::Held { .. }
             | Fact::Admitted { .. }
             | Fact::GateConfigured { .. }
@@ -361,6 +363,7 @@ impl Replay {
             | Fact::ApiKeyRevoked { .. }
             | Fact::BulkJobStarted { .. }
             | Fact::BulkJobEnded { .. }
+            | Fact::WebhookChanged { .. }
             | Fact::Held { .. }
             | Fact::Admitted { .. }
             | Fact::GateConfigured { .. }

@@ -196,7 +196,8 @@ impl Recorded {
             | Fact::ApiKeyCreated { .. }
             | Fact::ApiKeyRevoked { .. }
             | Fact::BulkJobStarted { .. }
-            | Fact::BulkJobEnded { .. } => vec![],
+            | Fact::BulkJobEnded { .. }
+            | Fact::WebhookChanged { .. } => vec![],
         }
     }
 

@@ -9,6 +9,7 @@ mod limits;
 mod operators;
 mod server;
 mod waitpoints;
+mod webhooks;
 mod workers;
 
 use crate::openapi::operation::Operation;
@@ -24,6 +25,7 @@ pub fn all_operations() -> Vec<Operation> {
         waitpoints::operations(),
         events::operations(),
         limits::operations(),
+        webhooks::operations(),
         admin::operations(),
         server::operations(),
     ]

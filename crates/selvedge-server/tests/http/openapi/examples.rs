@@ -2,8 +2,12 @@
 
 use super::operations;
 use crate::support::contract::{check_shape, shape_errors};
-use crate::support::{Server, op_with, text_of};
+use crate::support::{Server, op_with, text_of, within};
+use selvedge_engine::Options;
+use selvedge_memory::Clock;
+use selvedge_server::WebhookOptions;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// The ids of what the examples are about.
 struct World {
@@ -12,12 +16,33 @@ struct World {
     flow: String,
     waitpoint: String,
     token: String,
+    delivery: String,
+}
+
+/// Creates a webhook whose receiver does not listen. Returns the id of a delivery.
+async fn failed_delivery(server: &Server) -> String {
+    let body = json!({ "url": "http://127.0.0.1:9/", "types": ["execution.submitted"] });
+    server.configure("webhooks/n", body).await;
+    server.submit(json!({ "kind": "k" })).await;
+    within(async {
+        loop {
+            let page = server.read("webhooks/n/deliveries").await;
+            if let Some(id) = page["items"][0]["id"].as_str() {
+                return id.to_owned();
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
 }
 
 impl World {
     /// Creates an execution in the state that an action needs, a flow, a suspended execution and its waitpoint.
     async fn new(path: &str) -> World {
-        let server = Server::start().await;
+        let webhooks = WebhookOptions { allow_private: true, ..WebhookOptions::default() };
+        let serving = selvedge_server::Options { webhooks, ..selvedge_server::Options::default() };
+        let options = Options { reconcilers: false, ..Options::default() };
+        let server = Server::start_serving(options, Clock::system(), serving).await;
         let (suspended, claim) = server.submit_and_claim().await;
         let waiting = json!({ "condition": { "signal": "approval" }, "waitpoints": ["approval"] });
         let result = server.report("i", op_with("suspend", &claim, waiting)).await;
@@ -40,7 +65,12 @@ impl World {
         {
             server.configure(&format!("{path}/n"), body).await;
         }
+        let delivery = match path.starts_with("/v1/webhooks") {
+            true => failed_delivery(&server).await,
+            false => String::new(),
+        };
         World {
+            delivery,
             execution,
             flow,
             waitpoint: text_of(&waitpoint["id"]),
@@ -53,6 +83,7 @@ impl World {
         let id = match path.split('/').nth(2) {
             Some("flows") => &self.flow,
             Some("waitpoints") => &self.waitpoint,
+            Some("webhooks") => &self.delivery,
             _ => &self.execution,
         };
         path.replace("{id}", id).replace("{instance}", "i").replace("{name}", "n")

@@ -11,6 +11,7 @@ pub mod flows;
 mod gates;
 mod pending;
 mod suspensions;
+mod webhooks;
 
 use crate::database::Database;
 use crate::directory::Directory;
@@ -62,6 +63,7 @@ async fn write(open: impl AsyncFn() -> Arc<dyn Store>) -> String {
     suspensions::play(&mut driver).await;
     flows::play(&mut driver).await;
     gates::play(&driver).await;
+    webhooks::play(&driver).await;
     driver = restart(driver, &open, passive_options()).await;
     pending::play(&mut driver).await;
     driver = restart(driver, &open, passive_options()).await;

@@ -1,0 +1,11 @@
+-- Inserts webhooks; fails with division_by_zero if one exists.
+-- Locks: the new rows, in the order of the array, which is that of the names. Index: webhooks_pkey.
+with inserted as (
+  insert into webhooks ({webhook})
+  select *
+  from unnest($1::integer[], $2::text[], $3::integer[], $4::text[])
+  on conflict (namespace, name) do nothing
+  returning 1
+)
+select 1 / (case when count(*) = cardinality($1::integer[]) then 1 else 0 end)
+from inserted

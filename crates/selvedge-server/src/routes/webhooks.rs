@@ -1,0 +1,221 @@
+//! Webhooks. A secret is in one response only: that of the call which created it.
+//!
+//! The query of a URL may be a secret of the receiver, so only operators see it.
+
+use crate::auth::Caller;
+use crate::routes::HandlerResult;
+use crate::routes::gates::read_change;
+use crate::webhooks::check_url;
+use crate::wire::body::RequestBody;
+use crate::wire::fields::Fields;
+use crate::wire::filter::parse_tag;
+use crate::wire::json::{self, Object};
+use crate::wire::paging::{NamePage, invalid_cursor, name_cursor};
+use crate::wire::path::{PathDelivery, PathName};
+use crate::wire::query::Query;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use selvedge_core::fact::EVENT_TYPES;
+use selvedge_core::rules::keyed::Answered;
+use selvedge_core::rules::webhook::WebhookPatch;
+use selvedge_core::webhook::{
+    Delivery, DeliveryState, EVERY_TYPE, PauseReason, SigningKey, Webhook, WebhookConfig, WebhookFilter,
+};
+use selvedge_core::{ExecutionId, FlowId, Name, Permission, Refusal};
+
+const URL_POINTER: &str = "/url";
+
+/// `GET /v1/webhooks`: ordered by name.
+pub async fn list(caller: Caller, query: Query) -> HandlerResult {
+    let NamePage { after, limit } = NamePage::read(query)?;
+    let after = after.as_deref().map(Name::trusted);
+    let (webhooks, more) = caller.namespace.webhooks(after.as_ref(), limit).await?;
+    let next = webhooks.last().filter(|_| more).map(|webhook| name_cursor(&webhook.name.name));
+    Ok(json::page(&webhooks, next, |out, webhook| {
+        json::object(out, |object| write(object, webhook, &caller))
+    }))
+}
+
+/// `GET /v1/webhooks/{name}`
+pub async fn get(caller: Caller, PathName(name): PathName, query: Query) -> HandlerResult {
+    query.finish()?;
+    let webhook = caller.namespace.webhook(&name).await?;
+    Ok(json::response(StatusCode::OK, |object| write(object, &webhook, &caller)))
+}
+
+/// `PUT /v1/webhooks/{name}`: the response to a creation has the secret.
+pub async fn put(caller: Caller, PathName(name): PathName, body: RequestBody) -> HandlerResult {
+    let mut fields = body.fields()?;
+    let (url, types) = (fields.text("url")?, fields.texts("types")?);
+    let (url, types) = (fields.require("url", url)?, fields.require("types", types)?);
+    let filter = read_filter(&mut fields, "filter")?.unwrap_or_default();
+    let paused = fields.flag("paused")?.unwrap_or(false);
+    fields.finish()?;
+    check_url(URL_POINTER, &url, caller.webhooks_allow_private())?;
+    let config = WebhookConfig { url, types: check_types(types)?, filter };
+    let (configured, secret) = caller.namespace.put_webhook(&name, config, paused, &caller.actor).await?;
+    let status = if configured.created { StatusCode::CREATED } else { StatusCode::OK };
+    Ok(unstored(json::response(status, |object| {
+        write(object, &configured.webhook, &caller);
+        if configured.created {
+            object.value("secret", &secret);
+        }
+    })))
+}
+
+/// `PATCH /v1/webhooks/{name}`: a JSON merge patch.
+pub async fn patch(caller: Caller, PathName(name): PathName, body: RequestBody) -> HandlerResult {
+    let mut fields = body.fields()?;
+    if let Some(name) = ["url", "types"].into_iter().find(|name| fields.is_null(name)) {
+        return Err(fields.refuse(name, "cannot be removed; give another value").into());
+    }
+    // Null is the default: not paused.
+    let resumes = fields.is_null("paused");
+    let (url, types) = (fields.text("url")?, fields.texts("types")?);
+    let filter = read_change(&mut fields, "filter", read_filter)?;
+    let paused = fields.flag("paused")?.or(resumes.then_some(false));
+    fields.finish()?;
+    if let Some(url) = &url {
+        check_url(URL_POINTER, url, caller.webhooks_allow_private())?;
+    }
+    let patch = WebhookPatch { url, types: types.map(check_types).transpose()?, filter, paused };
+    let webhook = caller.namespace.patch_webhook(&name, patch, &caller.actor).await?;
+    Ok(json::response(StatusCode::OK, |object| write(object, &webhook, &caller)))
+}
+
+/// `DELETE /v1/webhooks/{name}`: with its deliveries.
+pub async fn remove(caller: Caller, PathName(name): PathName) -> HandlerResult {
+    caller.namespace.remove_webhook(&name, &caller.actor).await?;
+    Ok(json::response(StatusCode::OK, |object| {
+        object.value("name", &name);
+        object.value("removed", &true);
+    }))
+}
+
+/// `GET /v1/webhooks/{name}/deliveries`: newest first.
+pub async fn deliveries(caller: Caller, PathName(name): PathName, mut query: Query) -> HandlerResult {
+    let limit = query.limit()?;
+    let states = DeliveryState::ALL.map(DeliveryState::as_str).join(", ");
+    let state = query.parsed("state", &format!("must be one of {states}"), DeliveryState::parse)?;
+    let before = query.text("cursor")?.map(|cursor| cursor.parse::<u64>().map_err(|_| invalid_cursor()));
+    let before = before.transpose()?;
+    query.finish()?;
+    let (found, more) = caller.namespace.webhook_deliveries(&name, state, before, limit).await?;
+    let next = found.last().filter(|_| more).map(|delivery| delivery.number.to_string());
+    Ok(json::page(&found, next, |out, delivery| json::object(out, |object| write_delivery(object, delivery))))
+}
+
+/// `POST /v1/webhooks/{name}/deliveries/{id}/replay`
+pub async fn replay(
+    caller: Caller,
+    PathName(name): PathName,
+    PathDelivery(id): PathDelivery,
+    body: RequestBody,
+) -> HandlerResult {
+    body.fields()?.finish()?;
+    let calls = caller.namespace.keyed(body.call_key()?);
+    let Answered { done, duplicate } = calls.replay_delivery(&name, id).await?;
+    Ok(json::response(StatusCode::OK, |object| {
+        object.object("delivery", |object| write_delivery(object, &done));
+        object.value("duplicate", &duplicate);
+    }))
+}
+
+/// `POST /v1/webhooks/{name}/rotate-secret`: a repeated call with its key gets no secret, because it was shown before.
+pub async fn rotate_secret(caller: Caller, PathName(name): PathName, body: RequestBody) -> HandlerResult {
+    let mut fields = body.fields()?;
+    let grace_ms = fields.integer("grace_ms")?;
+    let grace_ms = fields.require("grace_ms", grace_ms)?;
+    fields.finish()?;
+    let calls = caller.namespace.keyed(body.call_key()?);
+    let rotated = calls.rotate_webhook_secret(&name, grace_ms, &caller.actor).await?;
+    let Answered { done: (_, secret), duplicate } = rotated;
+    Ok(unstored(json::response(StatusCode::OK, |object| {
+        object.value("secret", &secret);
+        object.value("grace_ms", &grace_ms);
+        object.value("duplicate", &duplicate);
+    })))
+}
+
+/// Tells caches not to store a response with a secret.
+fn unstored(mut response: Response) -> Response {
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Checks `types`: names of event types, or `*` alone for all. Returns them in order; all as an empty list.
+fn check_types(mut types: Vec<String>) -> Result<Vec<String>, Refusal> {
+    let refused = |detail: String| Err(Refusal::field("/types", detail));
+    if types.is_empty() {
+        return refused("is empty; name event types, or \"*\" alone for all".into());
+    }
+    if types == [EVERY_TYPE] {
+        return Ok(Vec::new());
+    }
+    if let Some(unknown) = types.iter().find(|word| !EVENT_TYPES.contains(&word.as_str())) {
+        let known = EVENT_TYPES.join(", ");
+        return refused(format!("has {unknown:?}; there are {known}, or \"*\" alone for all"));
+    }
+    types.sort();
+    types.dedup();
+    Ok(types)
+}
+
+fn read_filter(fields: &mut Fields<'_>, name: &'static str) -> Result<Option<WebhookFilter>, Refusal> {
+    let Some(mut fields) = fields.object(name)? else { return Ok(None) };
+    let (execution, flow) = (fields.id("execution")?.map(ExecutionId), fields.id("flow")?.map(FlowId));
+    let (tag, pointer) = (fields.text("tag")?, fields.pointer("tag"));
+    fields.finish()?;
+    let tag = tag.as_deref().map(|tag| parse_tag(&pointer, tag)).transpose()?;
+    Ok(Some(WebhookFilter { execution, flow, tag: tag.map(|(name, value)| (name.into(), value.into())) }))
+}
+
+/// Writes a webhook. Callers who are not operators do not see the query of its URL.
+fn write(object: &mut Object<'_>, webhook: &Webhook, caller: &Caller) {
+    let detail = &webhook.detail;
+    let config = &detail.config;
+    object.value("name", &webhook.name.name);
+    match config.url.split_once('?').filter(|_| !caller.may(Permission::Operate)) {
+        Some((before, _)) => object.value("url", &format!("{before}?…")),
+        None => object.value("url", &config.url),
+    }
+    match config.types.is_empty() {
+        true => object.value("types", &[EVERY_TYPE]),
+        false => object.value("types", &config.types),
+    }
+    object.object("filter", |object| {
+        object.value("execution", &config.filter.execution);
+        object.value("flow", &config.filter.flow);
+        let tag = config.filter.tag.as_ref();
+        object.value("tag", &tag.map(|(name, value)| format!("{name}:{value}")));
+    });
+    object.value("paused", &detail.paused.is_some());
+    object.value("paused_reason", &detail.paused.map(PauseReason::as_str));
+    object.value("pending", &detail.pending);
+    object.value("dead", &detail.dead);
+    object.value("delivered", &detail.delivered);
+    object.value("missed", &detail.missed);
+    object.time("created_at", Some(detail.created_at));
+    object.time("delivered_at", detail.delivered_at);
+    object.time("failing_since_at", detail.failing_since);
+    object.value("last_error", &detail.last_error);
+    object.time("taken_until_at", Some(detail.cursor_at));
+    let expiry = |key: &SigningKey| key.expires_at;
+    object.time("old_secret_expires_at", detail.keys.iter().filter_map(expiry).max());
+}
+
+fn write_delivery(object: &mut Object<'_>, delivery: &Delivery) {
+    let detail = &delivery.detail;
+    object.value("id", &delivery.id);
+    object.value("state", delivery.state.as_str());
+    object.value("type", &detail.kind);
+    object.value("event_cursor", &detail.cursor);
+    object.time("event_at", Some(detail.event_at));
+    object.value("execution", &detail.execution);
+    object.value("flow", &detail.flow);
+    object.value("failures", &detail.attempts);
+    object.value("status", &detail.status);
+    object.value("error", &detail.error);
+    object.time("next_attempt_at", detail.next_at);
+    object.time("ended_at", detail.ended_at);
+}
