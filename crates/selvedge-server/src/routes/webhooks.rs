@@ -112,7 +112,7 @@ pub async fn replay(
     PathDelivery(id): PathDelivery,
     body: RequestBody,
 ) -> HandlerResult {
-    body.fields()?.finish()?;
+    body.fields_if_any()?.finish()?;
     let calls = caller.namespace.keyed(body.call_key()?);
     let Answered { done, duplicate } = calls.replay_delivery(&name, id).await?;
     Ok(json::response(StatusCode::OK, |object| {
