@@ -120,6 +120,7 @@ impl Tables {
             expired_leases: self.expired_lease_rows(now).next().is_some(),
             stale: expired || self.has_old_frames(now) || self.sessions.values().any(deletable),
             gates: self.gates.next_due(),
+            schedules: self.schedules.next_due(),
             lanes: self.gates.has_lanes(),
             newest_class: self.newest_class(),
         }

@@ -12,6 +12,7 @@ impl Tables {
         if !self.guards_hold(&changes)
             || !self.flow_guards_hold(&changes)
             || !self.gates.guards_hold(&changes)
+            || !self.schedules.guards_hold(&changes)
         {
             return None;
         }
@@ -21,6 +22,7 @@ impl Tables {
         let emptied = self.save_flows(&changes);
         self.records.save(&mut changes);
         self.gates.save(&changes, now);
+        self.schedules.save(&changes);
         self.save_executions(
             &changes.executions.deleted,
             changes.executions.inserted,

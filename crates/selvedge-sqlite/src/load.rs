@@ -33,6 +33,7 @@ pub fn load(connection: &Connection, needs: &Needs, now: Timestamp) -> rusqlite:
     }
     crate::record::load(connection, needs, &mut rows)?;
     crate::api_keys::load(connection, needs, &mut rows)?;
+    crate::schedules::load(connection, needs, &mut rows)?;
     sessions(connection, needs.sessions.keys(), &mut rows)?;
     for (namespace, instance) in &needs.queries.instances {
         instance_of(connection, *namespace, instance, &mut rows)?;

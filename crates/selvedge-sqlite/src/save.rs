@@ -2,7 +2,7 @@
 
 use crate::row::to_json;
 use crate::save_flow::save_flows;
-use crate::{api_keys, gates, record, sql, streams};
+use crate::{api_keys, gates, record, schedules, sql, streams};
 use rusqlite::{Connection, params};
 use selvedge_core::rows::{
     Changes, HistoryPage, Inserted, KeyName, KeyRow, KeySubject, ResultChange, TagEntry, Updated,
@@ -55,6 +55,9 @@ pub fn save(connection: &Connection, changes: &Changes, now: Timestamp) -> rusql
         Ok(emptied) => emptied,
         Err(guard) => return Ok(Saved::Refused(guard)),
     };
+    if let Some(guard) = schedules::save(connection, changes)? {
+        return Ok(Saved::Refused(guard));
+    }
     if let Some(guard) = gates::save(connection, changes, now)? {
         return Ok(Saved::Refused(guard));
     }

@@ -20,7 +20,7 @@ mod wrapper;
 
 pub use contract::{Decision, Store};
 pub use data::{
-    Depth, Description, DueFlow, DueRow, Entries, Entry, FlowDue, Head, LaneCounts, LogLimit,
+    Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Entry, FlowDue, Head, LaneCounts, LogLimit,
     NamespaceSettings, Notification, Overview, Stored, Transaction,
 };
 pub use error::Error;

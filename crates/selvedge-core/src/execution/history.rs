@@ -205,6 +205,11 @@ pub fn attempt_end(fact: &Fact) -> Option<(u32, AttemptEnd)> {
         | Fact::TokenKeysRotated { .. }
         | Fact::ApiKeyCreated { .. }
         | Fact::ApiKeyRevoked { .. }
+        | Fact::ScheduleSaved { .. }
+        | Fact::ScheduleDeleted { .. }
+        | Fact::ScheduleFired { .. }
+        | Fact::ScheduleSkipped { .. }
+        | Fact::ScheduleRefused { .. }
         | Fact::Held { .. }
         | Fact::Admitted { .. }
         | Fact::GateConfigured { .. }

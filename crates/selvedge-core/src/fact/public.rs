@@ -243,6 +243,30 @@ impl Fact {
             Fact::ApiKeyRevoked { key, name } => {
                 vec![("key.revoked", json!({ "key": key, "name": name }))]
             }
+            Fact::ScheduleSaved { schedule, paused } => {
+                vec![("operator.schedule_saved", json!({ "schedule": schedule, "paused": paused }))]
+            }
+            Fact::ScheduleDeleted { schedule } => {
+                vec![("operator.schedule_deleted", json!({ "schedule": schedule }))]
+            }
+            Fact::ScheduleFired { schedule, scheduled_at, manual, run: _ } => {
+                let mut data = time_data("scheduled_at", Some(*scheduled_at));
+                data["schedule"] = json!(schedule);
+                data["manual"] = json!(manual);
+                vec![("schedule.fired", data)]
+            }
+            Fact::ScheduleSkipped { schedule, scheduled_at } => {
+                let mut data = time_data("scheduled_at", Some(*scheduled_at));
+                data["schedule"] = json!(schedule);
+                vec![("schedule.skipped", data)]
+            }
+            Fact::ScheduleRefused { schedule, scheduled_at, code, detail } => {
+                let mut data = time_data("scheduled_at", Some(*scheduled_at));
+                data["schedule"] = json!(schedule);
+                data["code"] = json!(code);
+                data["detail"] = json!(detail);
+                vec![("schedule.refused", data)]
+            }
             Fact::Held { gate, reason, until } => {
                 let mut data = time_data("until_at", *until);
                 data["gate"] = gate_data(gate);
@@ -334,6 +358,11 @@ pub const EVENT_TYPES: &[&str] = &[
     "operator.token_keys_rotated",
     "key.created",
     "key.revoked",
+    "operator.schedule_saved",
+    "operator.schedule_deleted",
+    "schedule.fired",
+    "schedule.skipped",
+    "schedule.refused",
     "execution.held",
     "execution.released",
     "execution.adopted",

@@ -7,6 +7,7 @@ use crate::gate::{Gate, GateId, LedgerEntry};
 use crate::log::Event;
 use crate::outbox::{OutboxName, OutboxRow};
 use crate::rows::HistoryPage;
+use crate::schedule::{Schedule, ScheduleName};
 use crate::stream::{Frame, Stream, StreamName};
 use crate::table::{Entries, Guarded};
 use crate::token::{TokenKey, TokenKeyId};
@@ -14,7 +15,7 @@ use crate::{Execution, ExecutionId, Flow, FlowId, Name, Session, SessionId, Sign
 
 /// The changes of a decision. A store saves all of them or none, in the order of the fields.
 ///
-/// The store checks the versions of executions, flows and gates, and that a new key or a new node name does not exist
+/// The store checks the versions of executions, flows, schedules and gates, and that a new key or a new node name does not exist
 /// yet.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
@@ -54,6 +55,8 @@ pub struct Changes {
     pub token_keys: Entries<TokenKey, TokenKeyId>,
     /// API keys to insert, or to mark as revoked.
     pub api_keys: Vec<ApiKey>,
+    /// Schedules. The specification of an updated one is written only if its `spec_version` exceeds the expected version.
+    pub schedules: Guarded<Schedule, (Schedule, u32), ScheduleName>,
     /// Gates.
     pub gates: Guarded<Gate, (Gate, u32), GateId>,
     /// Amounts to add to the ledger.
@@ -120,6 +123,7 @@ impl Changes {
             waitpoints,
             token_keys,
             api_keys,
+            schedules,
             gates,
             ledger,
             unread,
@@ -140,6 +144,7 @@ impl Changes {
             && waitpoints.is_empty()
             && token_keys.is_empty()
             && api_keys.is_empty()
+            && schedules.is_empty()
             && gates.is_empty()
             && ledger.is_empty()
             && unread.is_empty()

@@ -12,6 +12,7 @@ pub use payload::{Payload, Relative, StoredRelative, inline_limit};
 use crate::api_key::ApiKey;
 use crate::gate::Gate;
 use crate::outbox::OutboxRow;
+use crate::schedule::Schedule;
 use crate::stream::Stream;
 use crate::token::TokenKey;
 use crate::{
@@ -61,6 +62,8 @@ pub struct Rows {
     pub token_keys: Vec<TokenKey>,
     /// API keys.
     pub api_keys: Vec<ApiKey>,
+    /// Schedules.
+    pub schedules: Vec<Schedule>,
     /// Answers to queries that are not rows of a table.
     pub found: Found,
 }

@@ -11,14 +11,16 @@ use crate::plan::{GraphDraft, GraphPlan, GraphTarget};
 use crate::policy::DEFAULT_IDEMPOTENCY_WINDOW_MS;
 use crate::rows::{KeyName, KeyRow, KeyScope, KeySubject, Needs};
 use crate::rule::{Phase, Profile, Rule};
+use crate::schedule::Scheduled;
 use crate::submission::{check_duration, check_tags};
 use crate::{ExecutionId, FlowId, Name, NamespaceId, Refusal, Work};
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// An unchecked submission of a flow.
-#[derive(Clone, Debug, PartialEq, Default)]
+/// An unchecked submission of a flow. Stored in schedules.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct FlowDraft {
     /// An id chosen by the caller, which makes the submission safe to repeat. Default: a new id.
     pub id: Option<Uuid>,
@@ -46,6 +48,7 @@ pub struct FlowSubmission {
     deadline_ms: Option<i64>,
     retention_ms: i64,
     digest: u64,
+    scheduled: Option<Scheduled>,
 }
 
 impl FlowDraft {
@@ -75,6 +78,7 @@ impl FlowDraft {
             deadline_ms: self.deadline_ms,
             retention_ms: self.retention_ms.or(longest).unwrap_or_default(),
             digest: digest.finish(),
+            scheduled: None,
         };
         Ok((submission, plan))
     }
@@ -89,6 +93,11 @@ impl FlowSubmission {
     /// Returns the digest of the content, without the id.
     pub fn digest(&self) -> u64 {
         self.digest
+    }
+
+    /// Returns the submission as a time of a schedule makes it, with its id.
+    pub(super) fn by_schedule(&self, id: Option<FlowId>, scheduled: Scheduled) -> FlowSubmission {
+        FlowSubmission { id, scheduled: Some(scheduled), ..self.clone() }
     }
 }
 
@@ -258,6 +267,7 @@ impl SubmitFlow {
                 idempotency_key: one.key.clone(),
                 kept_until: one.key.as_ref().map(|_| now.plus_ms(DEFAULT_IDEMPOTENCY_WINDOW_MS)),
                 digest: one.digest,
+                scheduled: one.scheduled.clone(),
             },
             version: 1,
             state: FlowState::Running,

@@ -90,8 +90,7 @@ impl Cron {
     /// Reports whether a day matches; `weekday` counts from Sunday.
     pub fn has_day(&self, month: i8, day: i8, weekday: i8) -> bool {
         let (by_day, by_weekday) = (has(self.days, day as u32), has(self.weekdays, weekday as u32));
-        self.has_month(month)
-            && if self.either_day() { by_day || by_weekday } else { by_day && by_weekday }
+        self.has_month(month) && if self.either_day() { by_day || by_weekday } else { by_day && by_weekday }
     }
 
     /// Reports whether every hour matches.
@@ -167,9 +166,7 @@ impl Field {
         };
         let (least, most) = match range.split_once('-') {
             _ if range == "*" => (self.least, if self.most == 7 { 6 } else { self.most }),
-            Some((least, most)) => {
-                (self.value(least).map_err(&wrong)?, self.value(most).map_err(&wrong)?)
-            }
+            Some((least, most)) => (self.value(least).map_err(&wrong)?, self.value(most).map_err(&wrong)?),
             None if step.is_some() => return Err(wrong("a step needs * or a range before it".into())),
             None => {
                 let value = self.value(range).map_err(&wrong)?;
@@ -186,9 +183,9 @@ impl Field {
     fn value(&self, text: &str) -> Result<u32, String> {
         let word = self.words.iter().position(|word| word.eq_ignore_ascii_case(text));
         let value = word.map(|index| index as u32 + self.least).or_else(|| number(text));
-        value.filter(|value| (self.least..=self.most).contains(value)).ok_or_else(|| {
-            format!("{text:?} is not a value from {} to {}", self.least, self.most)
-        })
+        value
+            .filter(|value| (self.least..=self.most).contains(value))
+            .ok_or_else(|| format!("{text:?} is not a value from {} to {}", self.least, self.most))
     }
 }
 
@@ -223,9 +220,27 @@ mod tests {
     #[test]
     fn wrong_expressions_are_refused() {
         for wrong in [
-            "", "* * * *", "* * * * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * 32 * *", "* * * 13 *",
-            "* * * * 8", "*/0 * * * *", "5/10 * * * *", "9-3 * * * *", "a * * * *", "-1 * * * *", "+1 * * * *",
-            "1, * * * *", "* * 30 2 *", "* * 31 4,6,9,11 *", "@daily", "* * * foo *", "1--2 * * * *",
+            "",
+            "* * * *",
+            "* * * * * *",
+            "60 * * * *",
+            "* 24 * * *",
+            "* * 0 * *",
+            "* * 32 * *",
+            "* * * 13 *",
+            "* * * * 8",
+            "*/0 * * * *",
+            "5/10 * * * *",
+            "9-3 * * * *",
+            "a * * * *",
+            "-1 * * * *",
+            "+1 * * * *",
+            "1, * * * *",
+            "* * 30 2 *",
+            "* * 31 4,6,9,11 *",
+            "@daily",
+            "* * * foo *",
+            "1--2 * * * *",
         ] {
             assert!(Cron::parse(wrong).is_err(), "{wrong}");
         }

@@ -167,7 +167,8 @@ fn plain_day(zone: &TimeZone, date: Date) -> Option<i64> {
         }
     };
     let ((offset, from), (next_offset, to)) = (midnight(date)?, midnight(date.tomorrow().ok()?)?);
-    let unchanged = offset == next_offset && zone.following(from).next().is_none_or(|one| one.timestamp() > to);
+    let unchanged =
+        offset == next_offset && zone.following(from).next().is_none_or(|one| one.timestamp() > to);
     unchanged.then(|| from.as_millisecond())
 }
 

@@ -213,10 +213,7 @@ fn an_interval_counts_elapsed_time_from_its_anchor() {
     let timing = Timing::Interval { interval_ms: 90_000 };
     let times = Times::new(&timing, at("2026-03-29T00:59:00.250Z")).expect("is valid");
     let found = between(&times, "2026-03-29T00:00:00Z", "2026-03-29T01:04:00Z");
-    assert_eq!(
-        found,
-        ["2026-03-29T01:00:30.25Z", "2026-03-29T01:02:00.25Z", "2026-03-29T01:03:30.25Z"]
-    );
+    assert_eq!(found, ["2026-03-29T01:00:30.25Z", "2026-03-29T01:02:00.25Z", "2026-03-29T01:03:30.25Z"]);
     for interval_ms in [999, 0, -5, 366 * 24 * 3600 * 1000 + 1] {
         let wrong = Times::new(&Timing::Interval { interval_ms }, Timestamp::default());
         assert!(matches!(wrong, Err(WrongTiming::Interval(_))), "{interval_ms}");
@@ -238,7 +235,10 @@ fn unknown_zones_and_expressions_are_refused() {
 fn the_end_of_the_calendar_is_the_end_of_the_times() {
     let yearly = cron("0 0 1 1 *", "UTC");
     assert_eq!(yearly.next_after(at("9999-06-01T00:00:00Z")), None);
-    assert_eq!(yearly.last_until(at("1970-01-01T00:00:00Z")).map(text).as_deref(), Some("1970-01-01T00:00:00Z"));
+    assert_eq!(
+        yearly.last_until(at("1970-01-01T00:00:00Z")).map(text).as_deref(),
+        Some("1970-01-01T00:00:00Z")
+    );
     assert_eq!(cron("0 0 2 1 *", "UTC").last_until(at("1970-01-01T00:00:00Z")), None);
 }
 

@@ -12,6 +12,7 @@ mod flows;
 mod gates;
 mod record;
 mod rows;
+mod schedules;
 
 pub use context::Context;
 pub use gates::LaneShares;
@@ -28,6 +29,7 @@ use crate::rows::{
     HeldLease, HistoryPage, KeyName, KeyRow, KeySubject, Members, Needs, NodeEntry, Payload, Relative,
     ResultChange, Rows, StoredRelative, TagEntry,
 };
+use crate::schedule::Schedule;
 use crate::state::StateName;
 use crate::stream::{Frame, Stream, StreamName};
 use crate::table::{Access, Table};
@@ -85,6 +87,7 @@ pub struct Work {
     frames: Vec<Frame>,
     frames_dropped: BTreeMap<StreamName, u32>,
     records: record::Records,
+    schedules: Table<Schedule>,
     gates: gates::Gates,
     events: Vec<Event>,
 }
@@ -176,6 +179,7 @@ impl Work {
             frames: Vec::new(),
             frames_dropped: BTreeMap::new(),
             records: record::Records::default(),
+            schedules: Table::default(),
             gates: gates::Gates::with_shares(shares),
             events: Vec::new(),
         }
@@ -203,6 +207,7 @@ impl Work {
             waitpoints,
             token_keys,
             api_keys,
+            schedules,
             found,
         } = rows;
         if !self.stopped {
@@ -247,6 +252,9 @@ impl Work {
         }
         self.records.load(signals, steps, waitpoints, token_keys, found.records);
         self.records.load_api_keys(api_keys);
+        for row in schedules {
+            self.schedules.load(row);
+        }
         self.gates.load(asked, gates, found.held);
     }
 

@@ -35,6 +35,8 @@ const MIGRATIONS: &[Migration] = &[
     // A program that does not know API keys listens on loopback only, as without this migration.
     Migration { version: 13, minimum_reader: 12, sql: include_str!("../migrations/0013_api_keys.sql") },
     Migration { version: 14, minimum_reader: 12, sql: include_str!("../migrations/0014_rollups.sql") },
+    // A program that does not know schedules leaves them to others.
+    Migration { version: 16, minimum_reader: 12, sql: include_str!("../migrations/0016_schedules.sql") },
 ];
 
 /// The key of the advisory lock under which one server at a time migrates, for all Selvedge schemas of a database.

@@ -71,6 +71,7 @@ impl PostgresStore {
             flows: first_of(FlowDue::ALL, row.get(6)),
             gates: row.get::<_, Option<Micros>>(7).map(Micros::time),
             lanes: row.get(8),
+            schedules: row.get::<_, Option<Micros>>(9).map(Micros::time),
         };
         self.glances.lower(&overview);
         Ok(overview)

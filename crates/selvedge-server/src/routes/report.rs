@@ -100,10 +100,7 @@ type Results = Vec<Result<Reported, Refusal>>;
 
 /// Returns the index of the namespace of each operation among those of the caller, and refuses operations on executions that
 /// are in none of them.
-async fn homes(
-    caller: &WorkerCaller,
-    parsed: &mut [Result<ParsedOp, Refusal>],
-) -> Result<Vec<usize>, Error> {
+async fn homes(caller: &WorkerCaller, parsed: &mut [Result<ParsedOp, Refusal>]) -> Result<Vec<usize>, Error> {
     let WorkerCaller::Several(some, _) = caller else { return Ok(vec![0; parsed.len()]) };
     let executions: Vec<ExecutionId> =
         parsed.iter().filter_map(|op| op.as_ref().ok()).map(|op| op.fence.execution).collect();

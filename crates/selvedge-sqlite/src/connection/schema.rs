@@ -15,7 +15,7 @@ struct Migration {
     minimum_reader: i32,
 }
 
-const MIGRATIONS: [Migration; 20] = [
+const MIGRATIONS: [Migration; 21] = [
     first(include_str!("../migrations/0001_names.sql")),
     first(include_str!("../migrations/0002_executions.sql")),
     first(include_str!("../migrations/0003_keys.sql")),
@@ -37,6 +37,8 @@ const MIGRATIONS: [Migration; 20] = [
     // A program that does not know API keys listens on loopback only, as without this migration.
     pools(include_str!("../migrations/0019_api_keys.sql")),
     pools(include_str!("../migrations/0020_rollups.sql")),
+    // A program that does not know schedules leaves them to others.
+    pools(include_str!("../migrations/0022_schedules.sql")),
 ];
 
 /// A migration for pools: a program that does not know them would insert executions that claims do not find.

@@ -32,6 +32,7 @@ pub fn overview(connection: &Connection, now: Timestamp) -> rusqlite::Result<Ove
         outbox: earliest(connection, &sql::OUTBOX_FIND_OLDEST, &OutboxKind::ALL, OutboxKind::code)?,
         flows: earliest(connection, &sql::FLOWS_FIND_NEXT_DUE, &FlowDue::ALL, FlowDue::code)?,
         gates: crate::gates::next_due(connection)?,
+        schedules: crate::schedules::next_due(connection)?,
         lanes: crate::gates::has_lanes(connection)?,
         ..overview
     })
