@@ -15,6 +15,7 @@ mod namespace;
 mod notify;
 mod reconcilers;
 mod registry;
+mod runs;
 mod sync;
 mod traces;
 
@@ -25,8 +26,8 @@ pub use metrics::{
 pub use namespace::{
     ApiKeyDraft, Bulk, BulkResult, BulkTarget, ClaimResult, ClaimWait, CreatedApiKey, Ended, EventFilter,
     EventPage, FlowEnded, FlowView, Frames, From, GateView, GrownFlow, HeartbeatResult, HeldReason,
-    KeyedCalls, LaneMinute, Namespace, Namespaces, PublicEvent, RecordPage, Relation, ReportItem, Spent,
-    StatsQuery, StreamTail, View, WorkerView,
+    KeyedCalls, LaneMinute, Namespace, Namespaces, PublicEvent, RecordPage, Relation, ReportItem, RunView,
+    Spent, StatsQuery, StreamTail, View, WorkerView,
 };
 pub use notify::{Notice, Subscription};
 pub use reconcilers::{Aborted, Intervals, ReconcilerStatus, Tally, UnknownReconciler};

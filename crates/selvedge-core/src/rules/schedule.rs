@@ -267,7 +267,8 @@ pub struct RunSchedule {
 
 impl RunSchedule {
     fn rule(&self) -> RunRule {
-        let scheduled = Scheduled { schedule: self.name.name.clone(), at: self.at };
+        // Times that come while it lives may wait for its end.
+        let scheduled = Scheduled { schedule: self.name.name.clone(), at: self.at, is_awaited: true };
         self.prepared.rule(self.name.namespace, self.id, scheduled, self.actor.clone())
     }
 }
@@ -363,20 +364,21 @@ impl FireSchedule {
     }
 
     /// Returns the rule that submits a time.
-    fn rule(&self, at: Timestamp) -> Result<RunRule, Refusal> {
-        let scheduled = Scheduled { schedule: self.name.name.clone(), at };
+    fn rule(&self, at: Timestamp, overlap: Overlap) -> Result<RunRule, Refusal> {
+        let is_awaited = overlap == Overlap::Queue;
+        let scheduled = Scheduled { schedule: self.name.name.clone(), at, is_awaited };
         let prepared = self.prepared.as_ref().map_err(Clone::clone)?;
         Ok(prepared.rule(self.name.namespace, run_id(&self.name, at), scheduled, Name::trusted(ACTOR)))
     }
 
     /// Submits a time. None if that was done before, under a schedule of the same name that has been deleted since.
-    fn start(&self, at: Timestamp, work: &mut Work) -> Option<RunResult> {
+    fn start(&self, at: Timestamp, overlap: Overlap, work: &mut Work) -> Option<RunResult> {
         let id = run_id(&self.name, at);
         let exists = !matches!(work.find(ExecutionId(id)), Ok(None)) || work.find_flow(FlowId(id)).is_some();
         if exists {
             return None;
         }
-        Some(match self.rule(at).and_then(|rule| rule.decide(work)) {
+        Some(match self.rule(at, overlap).and_then(|rule| rule.decide(work)) {
             Ok(subject) => RunResult::Started(subject),
             Err(refusal) => RunResult::Refused { code: refusal.code().into(), detail: refusal.to_string() },
         })
@@ -401,7 +403,7 @@ impl Rule for FireSchedule {
         let Ok(schedule) = self.due(work) else { return };
         let plan = schedule.plan(self.upto, self.limit());
         for at in &plan.starts {
-            if let Ok(rule) = self.rule(*at) {
+            if let Ok(rule) = self.rule(*at, schedule.spec.overlap) {
                 rule.needs(work, needs);
             }
         }
@@ -445,7 +447,7 @@ impl Rule for FireSchedule {
         }
         let mut runs = Vec::new();
         for at in starting {
-            runs.extend(self.start(at, work).map(|result| (at, result)));
+            runs.extend(self.start(at, overlap, work).map(|result| (at, result)));
         }
         runs.extend(skipped.into_iter().map(|at| (at, RunResult::Skipped)));
         runs.sort_by_key(|(at, _)| *at);
@@ -460,5 +462,35 @@ impl Rule for FireSchedule {
         schedule.set_due(work.now());
         work.put_schedule(schedule);
         FireReply::Decided(started)
+    }
+}
+
+/// Makes a schedule due at once, because a run has ended for whose end times wait. Only saves time: such a schedule is looked at
+/// again and again.
+#[derive(Clone, Debug)]
+pub struct WakeSchedule {
+    /// The schedule.
+    pub name: ScheduleName,
+}
+
+impl Rule for WakeSchedule {
+    type Reply = ();
+    const PHASE: Phase = Phase::Timers;
+
+    fn profile(&self) -> Profile {
+        Profile::weighing(1)
+    }
+
+    fn needs(&self, _work: &Work, needs: &mut Needs) {
+        needs.schedules.lock([self.name.clone()]);
+    }
+
+    fn decide(&self, work: &mut Work) {
+        let now = work.now();
+        let waits = |one: &&Schedule| !one.state.queue.is_empty() && one.due_at.is_some_and(|at| at > now);
+        let Some(mut schedule) = work.schedule(&self.name).filter(waits).cloned() else { return };
+        schedule.due_at = Some(now);
+        schedule.version += 1;
+        work.put_schedule(schedule);
     }
 }

@@ -191,6 +191,9 @@ pub struct Scheduled {
     pub schedule: Name,
     /// The time that fired.
     pub at: Timestamp,
+    /// Other times may wait for its end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_awaited: bool,
 }
 
 /// An execution or flow that a schedule submitted.

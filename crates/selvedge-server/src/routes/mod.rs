@@ -4,7 +4,7 @@ mod budgets;
 mod bulk;
 mod events;
 mod executions;
-mod flows;
+pub mod flows;
 mod gates;
 mod health;
 mod keys;
@@ -15,6 +15,7 @@ mod operators;
 mod quotas;
 mod relatives;
 mod report;
+mod schedules;
 mod signals;
 mod stats;
 mod steps;
@@ -85,6 +86,7 @@ pub fn all_routes() -> Routes {
         .merge(flow_routes())
         .merge(worker_routes())
         .merge(gate_routes())
+        .merge(schedule_routes())
         .merge(admin_routes())
         .get("/v1/events", Read, events::page)
         .get("/v1/stats", Read, stats::list)
@@ -186,6 +188,18 @@ fn gate_routes() -> Routes {
         .delete("/v1/budgets/{name}", Operate, budgets::remove)
         .post("/v1/budgets/{name}/usage", Operate, budgets::report_usage)
         .post("/v1/budgets/{name}/reset", Operate, budgets::reset)
+}
+
+fn schedule_routes() -> Routes {
+    Routes::new()
+        .get("/v1/schedules", Read, schedules::list)
+        .get("/v1/schedules/{name}", Read, schedules::get)
+        .put("/v1/schedules/{name}", Operate, schedules::put)
+        .patch("/v1/schedules/{name}", Operate, schedules::patch)
+        .delete("/v1/schedules/{name}", Operate, schedules::remove)
+        .post("/v1/schedules/{name}/run", Operate, schedules::run)
+        .get("/v1/schedules/{name}/next", Read, schedules::next)
+        .get("/v1/schedules/{name}/runs", Read, schedules::runs)
 }
 
 async fn no_such_path(method: Method, uri: Uri) -> Problem {

@@ -177,6 +177,11 @@ impl Replay {
             | Fact::TokenKeysRotated { .. }
             | Fact::ApiKeyCreated { .. }
             | Fact::ApiKeyRevoked { .. }
+            | Fact::ScheduleSaved { .. }
+            | Fact::ScheduleDeleted { .. }
+            | Fact::ScheduleFired { .. }
+            | Fact::ScheduleSkipped { .. }
+            | Fact::ScheduleRefused { .. }
             | Fact::GateConfigured { .. }
             | Fact::GateRemoved { .. }
             | Fact::Spent { .. }
@@ -261,6 +266,11 @@ impl Replay {
             | Fact::TokenKeysRotated { .. }
             | Fact::ApiKeyCreated { .. }
             | Fact::ApiKeyRevoked { .. }
+            | Fact::ScheduleSaved { .. }
+            | Fact::ScheduleDeleted { .. }
+            | Fact::ScheduleFired { .. }
+            | Fact::ScheduleSkipped { .. }
+            | Fact::ScheduleRefused { .. }
             | Fact::Held { .. }
             | Fact::Admitted { .. }
             | Fact::GateConfigured { .. }
@@ -352,6 +362,11 @@ impl Replay {
             | Fact::TokenKeysRotated { .. }
             | Fact::ApiKeyCreated { .. }
             | Fact::ApiKeyRevoked { .. }
+            | Fact::ScheduleSaved { .. }
+            | Fact::ScheduleDeleted { .. }
+            | Fact::ScheduleFired { .. }
+            | Fact::ScheduleSkipped { .. }
+            | Fact::ScheduleRefused { .. }
             | Fact::Held { .. }
             | Fact::Admitted { .. }
             | Fact::GateConfigured { .. }

@@ -193,7 +193,12 @@ impl Recorded {
             | Fact::FlowCancelRequested { .. }
             | Fact::TokenKeysRotated { .. }
             | Fact::ApiKeyCreated { .. }
-            | Fact::ApiKeyRevoked { .. } => vec![],
+            | Fact::ApiKeyRevoked { .. }
+            | Fact::ScheduleSaved { .. }
+            | Fact::ScheduleDeleted { .. }
+            | Fact::ScheduleFired { .. }
+            | Fact::ScheduleSkipped { .. }
+            | Fact::ScheduleRefused { .. } => vec![],
         }
     }
 

@@ -28,16 +28,6 @@ pub fn operations() -> Vec<Operation> {
 }
 
 fn submit() -> Operation {
-    let mut fields = vec![
-        optional("id", id().about("An id of the caller's choice, which makes the call safe to repeat.")),
-        optional("idempotency_key", key()),
-        optional("name", name()),
-        optional("tags", tags().about("Given to its members too; a member's own tag wins.")),
-        optional("deadline_ms", duration()),
-        optional("retention_ms", duration()),
-        optional("defaults", shape("Defaults").about("The values of fields that nodes leave out.")),
-    ];
-    fields.extend(graph("FlowNode"));
     let example = json!({
         "name": "order",
         "nodes": [{ "name": "charge", "kind": "charge-card", "input": { "cents": 1200 } }, { "name": "ship", "kind": "ship" }],
@@ -47,7 +37,7 @@ fn submit() -> Operation {
         .about("The whole graph is accepted or refused together.")
         .repeatable()
         .traced()
-        .body(request(fields), example)
+        .body(shape("FlowSubmission"), example)
         .answers(201, "The new flow.", shape("GrownFlow"))
         .answers(200, "The flow that was submitted before.", shape("GrownFlow"))
         .also(OF_GRAPHS)

@@ -6,6 +6,7 @@ mod executions;
 mod flows;
 mod limits;
 mod operators;
+mod schedules;
 mod server;
 mod waitpoints;
 mod workers;
@@ -22,6 +23,7 @@ pub fn all_operations() -> Vec<Operation> {
         waitpoints::operations(),
         events::operations(),
         limits::operations(),
+        schedules::operations(),
         admin::operations(),
         server::operations(),
     ]
