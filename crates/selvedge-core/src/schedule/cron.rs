@@ -1,8 +1,8 @@
 //! Cron expressions of five fields: minute, hour, day of month, month, day of week.
 //!
 //! A field is `*`, a value, a range `a-b`, or a list of these; `/n` after `*` or a range takes every n-th value. Months and days
-//! of the week also have English names of three letters; Sunday is 0 or 7. If both day fields leave out values, a day matches if
-//! either field matches, as in cron; a field that admits every value restricts nothing.
+//! of the week also have English names of three letters; Sunday is 0 or 7. If neither day field is `*`, a day matches if either field
+//! matches, as in cron.
 
 /// The values that a field admits, one bit each.
 type Bits = u64;
@@ -22,6 +22,8 @@ pub struct Cron {
     days: Bits,
     months: Bits,
     weekdays: Bits,
+    /// Neither day field is `*`, so that one of them suffices.
+    either_day: bool,
 }
 
 /// The name and the limits of a field.
@@ -59,6 +61,7 @@ impl Cron {
             months: MONTH.parse(month)?,
             // Sunday is both 0 and 7.
             weekdays: (weekdays | weekdays >> 7) & all(0, 6),
+            either_day: day != "*" && weekday != "*",
         };
         match cron.is_possible() {
             true => Ok(cron),
@@ -74,12 +77,7 @@ impl Cron {
             _ => 31,
         };
         let some_day = |month: u32| self.days & all(1, longest(month)) != 0;
-        self.either_day() || (1..=12).filter(|month| has(self.months, *month)).any(some_day)
-    }
-
-    /// Reports whether both day fields leave out values, so that one of them suffices.
-    fn either_day(&self) -> bool {
-        self.days != all(1, 31) && self.weekdays != all(0, 6)
+        self.either_day || (1..=12).filter(|month| has(self.months, *month)).any(some_day)
     }
 
     /// Reports whether a month has matching days.
@@ -90,7 +88,7 @@ impl Cron {
     /// Reports whether a day matches; `weekday` counts from Sunday.
     pub fn has_day(&self, month: i8, day: i8, weekday: i8) -> bool {
         let (by_day, by_weekday) = (has(self.days, day as u32), has(self.weekdays, weekday as u32));
-        self.has_month(month) && if self.either_day() { by_day || by_weekday } else { by_day && by_weekday }
+        self.has_month(month) && if self.either_day { by_day || by_weekday } else { by_day && by_weekday }
     }
 
     /// Reports whether every hour matches.
@@ -214,7 +212,8 @@ mod tests {
         assert!(cron.has_day(3, 13, 2) && cron.has_day(3, 14, 5) && !cron.has_day(3, 14, 6));
         let weekly = Cron::parse("0 0 * * 5").expect("is valid");
         assert!(weekly.has_day(3, 14, 5) && !weekly.has_day(3, 13, 2));
-        assert_eq!(Cron::parse("0 0 1-31 * 5"), Ok(weekly));
+        let daily = Cron::parse("0 0 1-31 * 5").expect("is valid");
+        assert!(daily.has_day(3, 13, 2) && daily.has_day(3, 14, 5));
     }
 
     #[test]

@@ -42,6 +42,7 @@ pub fn cases() -> Vec<Case> {
         stream_cases(),
         record_cases(),
         gate_cases(),
+        schedule_cases(),
     ]
     .concat()
 }
@@ -58,7 +59,7 @@ fn claim_cases() -> Vec<Case> {
                 since(6),
                 since(5),
                 since(2),
-                since(2)
+                since(3)
             ),
             &[
                 "executions_due",
@@ -71,6 +72,7 @@ fn claim_cases() -> Vec<Case> {
                 "classes_pkey",
                 "gates_configured",
                 "pg_database_datname_index",
+                "schedules_due",
             ],
             400,
         ),
@@ -154,6 +156,7 @@ fn claim_cases() -> Vec<Case> {
                 "flows_due",
                 "gates_configured",
                 "gates_due",
+                "schedules_due",
             ],
             500,
         ),
@@ -499,6 +502,24 @@ fn record_cases() -> Vec<Case> {
             80,
         ),
         case("waitpoints/delete", format!("'{{{little}}}'"), &["waitpoints_of_execution"], 60),
+    ]
+}
+
+/// Statements about schedules.
+fn schedule_cases() -> Vec<Case> {
+    let case =
+        |name, arguments: &str, indexes, pages| Case { name, arguments: arguments.into(), indexes, pages };
+    let names = "'{1,1,2}', '{schedule3,schedule12,schedule4000}'";
+    let update = format!(
+        "{names}, '{{1,1,1}}', '{{2,2,2}}', '{{1,1,1}}', '{{null,null,null}}', '{{a,b,c}}', '{{null,null,null}}'"
+    );
+    vec![
+        case("schedules/lock", names, &["schedules_pkey"], 40),
+        case("schedules/read", names, &["schedules_pkey"], 40),
+        case("schedules/list", "1, 'schedule3', 50", &["schedules_pkey"], 120),
+        case("schedules/list_due", "'2026-01-01', 0, '', 100, null, '2026-01-02'", &["schedules_due"], 200),
+        case("schedules/update", &update, &["schedules_pkey"], 60),
+        case("schedules/delete", &format!("{names}, '{{1,1,1}}'"), &["schedules_pkey"], 30),
     ]
 }
 

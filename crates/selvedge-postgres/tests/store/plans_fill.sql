@@ -117,3 +117,10 @@ insert into rollups
 select 1 + n % 3, '2026-01-01'::timestamptz + (n / 60) * interval '1 minute', 'lane ' || n / 6 % 10, n % 2, '{}'
 from generate_series(0, 86399) as numbers (n)
 on conflict do nothing;
+
+-- 20 000 schedules in three namespaces, one in ten of which is paused.
+insert into schedules
+select
+  1 + n % 3, 'schedule' || n, 1, 1, '{}', '{}',
+  case when n % 10 > 0 then timestamptz '2026-01-01' + n * interval '1 minute' end
+from generate_series(1, 20000) as n;

@@ -127,7 +127,10 @@ async fn a_time_submits_an_execution_that_carries_it() {
     assert_eq!(events["items"][0]["data"], json!({ "schedule": "s", "paused": false }));
     let fired = &events["items"][1];
     let data = json!({ "schedule": "s", "scheduled_at": "2027-01-15T08:01:00.000Z", "manual": false });
-    assert_eq!((&fired["execution"], &fired["data"], &fired["actor"]), (&json!(id), &data, &json!("schedule")));
+    assert_eq!(
+        (&fired["execution"], &fired["data"], &fired["actor"]),
+        (&json!(id), &data, &json!("schedule"))
+    );
     let plain = server.submit(json!({ "kind": "k" })).await;
     assert!(server.execution(&plain).await.get("schedule").is_none());
     let metrics = server.get("/metrics").await.text();
@@ -176,7 +179,8 @@ async fn a_time_submits_a_flow_that_carries_it() {
 #[tokio::test]
 async fn a_patch_pauses_resumes_and_changes_what_it_names() {
     let (server, clock) = server().await;
-    let body = r#"{"cron": "0 9 * * *", "submit": {"execution": {"kind": "k", "input": {"a" : 1.50, "b": 2}}}}"#;
+    let body =
+        r#"{"cron": "0 9 * * *", "submit": {"execution": {"kind": "k", "input": {"a" : 1.50, "b": 2}}}}"#;
     let json = [("content-type", "application/json")];
     assert_eq!(server.send("PUT", "/v1/schedules/s", &json, body.into()).await.status, 201);
     let paused = server.patch("/v1/schedules/s", json!({ "paused": true })).await;
@@ -227,7 +231,9 @@ async fn a_run_at_once_is_repeated_by_its_key() {
 async fn a_refused_run_names_its_problem_and_the_schedule_goes_on() {
     let (server, clock) = server().await;
     let execution = json!({ "kind": "k", "budgets": ["none"] });
-    server.configure("schedules/s", json!({ "interval_ms": MINUTE_MS, "submit": { "execution": execution } })).await;
+    server
+        .configure("schedules/s", json!({ "interval_ms": MINUTE_MS, "submit": { "execution": execution } }))
+        .await;
     let at_once = server.post("/v1/schedules/s/run", json!({})).await.problem();
     assert_eq!((at_once.0, at_once.1.as_str()), (422, "unknown_budget"));
     clock.advance_ms(MINUTE_MS);
@@ -274,8 +280,14 @@ async fn the_next_times_are_those_of_the_zone() {
     });
     server.configure("schedules/s", body).await;
     let next = server.read("schedules/s/next?count=2").await;
-    let times = [json!({ "scheduled_at": "2027-03-28T01:00:00.000Z" }), json!({ "scheduled_at": "2028-03-28T00:30:00.000Z" })];
-    assert_eq!((next["items"].as_array().expect("is a list").as_slice(), &next["next_cursor"]), (&times[..], &json!(null)));
+    let times = [
+        json!({ "scheduled_at": "2027-03-28T01:00:00.000Z" }),
+        json!({ "scheduled_at": "2028-03-28T00:30:00.000Z" }),
+    ];
+    assert_eq!(
+        (next["items"].as_array().expect("is a list").as_slice(), &next["next_cursor"]),
+        (&times[..], &json!(null))
+    );
     assert_eq!(server.read("schedules/s/next").await["items"].as_array().map(Vec::len), Some(10));
     for wrong in ["0", "1001", "x"] {
         let refused = server.get(&format!("/v1/schedules/s/next?count={wrong}")).await.problem();

@@ -10,6 +10,7 @@ mod executions;
 pub mod flows;
 mod gates;
 mod pending;
+mod schedules;
 mod suspensions;
 
 use crate::database::Database;
@@ -62,6 +63,7 @@ async fn write(open: impl AsyncFn() -> Arc<dyn Store>) -> String {
     suspensions::play(&mut driver).await;
     flows::play(&mut driver).await;
     gates::play(&driver).await;
+    schedules::play(&driver).await;
     driver = restart(driver, &open, passive_options()).await;
     pending::play(&mut driver).await;
     driver = restart(driver, &open, passive_options()).await;
