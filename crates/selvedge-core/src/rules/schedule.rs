@@ -431,11 +431,7 @@ impl Rule for FireSchedule {
         let mut starting = plan.due;
         let mut skipped = Vec::new();
         match overlap {
-            Overlap::Allow => {}
-            Overlap::Skip => {
-                let first = usize::from(schedule.state.live.is_empty()).min(starting.len());
-                skipped = starting.split_off(first);
-            }
+            Overlap::Allow | Overlap::Skip => {}
             Overlap::Queue => {
                 let room = QUEUE_MAX.saturating_sub(schedule.state.queue.len()).min(starting.len());
                 skipped = starting.split_off(room);
@@ -446,8 +442,14 @@ impl Rule for FireSchedule {
             }
         }
         let mut runs = Vec::new();
+        let mut is_live = !schedule.state.live.is_empty();
         for at in starting {
-            runs.extend(self.start(at, overlap, work).map(|result| (at, result)));
+            let result = match overlap == Overlap::Skip && is_live {
+                true => Some(RunResult::Skipped),
+                false => self.start(at, overlap, work),
+            };
+            is_live |= matches!(result, Some(RunResult::Started(_)));
+            runs.extend(result.map(|result| (at, result)));
         }
         runs.extend(skipped.into_iter().map(|at| (at, RunResult::Skipped)));
         runs.sort_by_key(|(at, _)| *at);

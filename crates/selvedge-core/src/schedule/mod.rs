@@ -288,7 +288,7 @@ pub struct Plan {
     pub position: Timestamp,
     /// The times, oldest first.
     pub due: Vec<Timestamp>,
-    /// The times that may start now: all that are due, or only the first one where runs must not overlap.
+    /// The times that may start now: all that are due, or only the first one of a queue.
     pub starts: Vec<Timestamp>,
 }
 
@@ -326,8 +326,8 @@ impl Schedule {
             plan.due.push(next);
         }
         plan.starts = match self.spec.overlap {
-            Overlap::Allow => plan.due.clone(),
-            Overlap::Skip => plan.due.first().copied().into_iter().collect(),
+            // A time may start although an earlier one is due: the submission of that one may be refused.
+            Overlap::Allow | Overlap::Skip => plan.due.clone(),
             Overlap::Queue => self.state.queue.first().or(plan.due.first()).copied().into_iter().collect(),
         };
         plan

@@ -9,9 +9,13 @@ use selvedge_core::rules::keyed::Answered;
 use selvedge_core::rules::schedule::{DeleteSchedule, RunSchedule, SaveReply, SaveSchedule};
 use selvedge_core::schedule::{Run, RunResult, RunSubject, Schedule, ScheduleName, ScheduleSpec};
 use selvedge_core::{ExecutionId, Flow, FlowId, Name, Outcome, Refusal, Timestamp};
+use selvedge_store::PAGE_BYTES;
 use std::collections::HashMap;
 use std::sync::Arc;
 use uuid::Uuid;
+
+/// The number of schedules that are read at once for a list. Their submissions may be large.
+const READ_AT_ONCE: u32 = 20;
 
 /// A run of a schedule, with the state of what it submitted.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,12 +61,25 @@ impl Namespace {
         self.inner().store.schedule(&key).await?.ok_or_else(|| no_schedule(name))
     }
 
-    /// Returns a page of the schedules, by name.
+    /// Returns a page of the schedules, by name, and whether more follow. A page ends with the schedule with which its
+    /// submissions reach [`PAGE_BYTES`].
     pub async fn schedules(&self, after: Option<&Name>, limit: u32) -> Result<(Vec<Schedule>, bool), Error> {
-        let mut found = self.inner().store.schedules(self.id(), after, limit + 1).await?;
-        let more = found.len() > limit as usize;
-        found.truncate(limit as usize);
-        Ok((found, more))
+        let (mut found, mut bytes): (Vec<Schedule>, usize) = (Vec::new(), 0);
+        loop {
+            let after = found.last().map_or(after, |last| Some(&last.name.name)).cloned();
+            let read = self.inner().store.schedules(self.id(), after.as_ref(), READ_AT_ONCE).await?;
+            let is_last = read.len() < READ_AT_ONCE as usize;
+            for schedule in read {
+                if found.len() == limit as usize || bytes >= PAGE_BYTES {
+                    return Ok((found, true));
+                }
+                bytes += schedule.spec.submit_text.as_ref().map_or(0, String::len);
+                found.push(schedule);
+            }
+            if is_last {
+                return Ok((found, false));
+            }
+        }
     }
 
     /// Deletes a schedule. What it submitted stays.

@@ -1,7 +1,7 @@
 //! `schedule`: decides the times of schedules that are due.
 
 use super::runtime::{ReconcilerContext, RowId};
-use super::{PAGE, PAGES, Reconciler, Tally};
+use super::{PAGES, Reconciler, Tally};
 use crate::Error;
 use crate::runs::prepare;
 use async_trait::async_trait;
@@ -10,6 +10,9 @@ use selvedge_core::rules::schedule::{FireReply, FireSchedule};
 use selvedge_core::schedule::run_id;
 use selvedge_store::{DueSchedules, Overview};
 use std::time::Duration;
+
+/// The maximum number of schedules per page of a scan. Their submissions may be large.
+const PAGE: u32 = 100;
 
 /// Decides the times of schedules.
 pub struct Schedules;
