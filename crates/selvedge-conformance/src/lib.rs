@@ -14,7 +14,7 @@
 //! each case that changed the store only by rules, the [invariants] are checked over all rows and the whole event log.
 //!
 //! [`execution_model::run`] compares a store with a reference model over random commands, [`flow_model::run`] over random
-//! graphs, and [`gate_model::run`] drives it through random admissions.
+//! graphs, [`schedule_model::run`] over random schedules, and [`gate_model::run`] drives it through random admissions.
 //!
 //! [`fixtures`] finds the stores that earlier builds wrote; [`copy`](mod@copy) and [`complete`] check that this build reads
 //! and rewrites them without loss. [`fault_proxy`] injects faults of a network.
@@ -33,7 +33,9 @@ pub use harness::runner::{
 };
 pub use harness::subject::{Subject, run_case};
 pub use harness::{FlowHarness, Harness, Sketch, Worker};
-pub use models::{executions as execution_model, flows as flow_model, gates as gate_model};
+pub use models::{
+    executions as execution_model, flows as flow_model, gates as gate_model, schedules as schedule_model,
+};
 
 #[doc(inline)]
 pub use crate::conformance_suite as suite;

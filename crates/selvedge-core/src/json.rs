@@ -116,6 +116,21 @@ fn quoted(number: &[u8]) -> String {
     if number.len() > QUOTED { format!("{text}…") } else { text.into_owned() }
 }
 
+/// Keeps JSON as text inside of a stored document, byte for byte.
+pub(crate) mod as_text {
+    use bytes::Bytes;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error, ser::Error as _};
+
+    pub fn serialize<S: Serializer>(json: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(std::str::from_utf8(json).map_err(S::Error::custom)?)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+        let text = String::deserialize(deserializer).map_err(D::Error::custom)?;
+        Ok(text.into())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

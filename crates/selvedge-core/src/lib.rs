@@ -47,6 +47,7 @@ pub mod rollup;
 pub mod rows;
 pub mod rule;
 pub mod rules;
+pub mod schedule;
 pub mod session;
 pub mod stored;
 pub mod stream;

@@ -17,6 +17,7 @@ mod namespace;
 mod notify;
 mod reconcilers;
 mod registry;
+mod runs;
 mod sync;
 mod traces;
 
@@ -29,7 +30,7 @@ pub use namespace::{
     ApiKeyDraft, BULK_MAX, Bulk, BulkJobDraft, BulkResult, BulkTarget, ClaimResult, ClaimWait, CreatedApiKey,
     Ended, EventFilter, EventPage, FlowEnded, FlowView, Frames, From, GateView, GrownFlow, HeartbeatResult,
     HeldReason, KeyedCalls, LaneMinute, Namespace, Namespaces, PublicEvent, RecordPage, Relation, ReportItem,
-    Spent, StatsQuery, StreamTail, View, WithSecret, WorkerView,
+    RunView, Spent, StatsQuery, StreamTail, View, WithSecret, WorkerView,
 };
 pub use notify::{Notice, Subscription};
 pub use reconcilers::{Aborted, Intervals, ReconcilerStatus, Tally, UnknownReconciler};

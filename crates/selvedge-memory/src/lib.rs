@@ -12,6 +12,7 @@ mod log;
 mod query;
 mod record;
 mod save;
+mod schedules;
 mod stats;
 mod tables;
 mod webhooks;
@@ -27,6 +28,7 @@ use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rollup::{RollupQuery, RollupRow};
 use selvedge_core::rows::Members;
+use selvedge_core::schedule::{Schedule, ScheduleName};
 use selvedge_core::step::Step as RecordedStep;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::token::TokenKey;
@@ -37,9 +39,9 @@ use selvedge_core::{
     Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, DeliveryPage, Demand, Depth, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head,
-    LaneCounts, ListPage, LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store,
-    Stored, Transaction,
+    Decision, DeliveryPage, Demand, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Error,
+    FlowDue, Head, LaneCounts, ListPage, LogLimit, NamespaceSettings, Notification, Overview,
+    ReconcilerScope, Store, Stored, Transaction,
 };
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -395,6 +397,31 @@ impl Store for MemoryStore {
         limit: u32,
     ) -> Result<Vec<Gate>, Error> {
         self.read(|tables, now| tables.gates.due(scope, after, limit, now))
+    }
+
+    async fn schedule(&self, name: &ScheduleName) -> Result<Option<Schedule>, Error> {
+        self.read(|tables, _| tables.schedules.get(name))
+    }
+
+    async fn schedules(
+        &self,
+        namespace: NamespaceId,
+        after: Option<&Name>,
+        limit: u32,
+    ) -> Result<Vec<Schedule>, Error> {
+        self.read(|tables, _| tables.schedules.list(namespace, after, limit))
+    }
+
+    async fn due_schedules(
+        &self,
+        scope: &ReconcilerScope,
+        after: Option<(Timestamp, ScheduleName)>,
+        limit: u32,
+    ) -> Result<DueSchedules, Error> {
+        self.read(|tables, now| DueSchedules {
+            now,
+            schedules: tables.schedules.due(scope, after, limit, now),
+        })
     }
 
     async fn parts_of(&self, gate: &GateName, limit: u32) -> Result<Vec<Gate>, Error> {

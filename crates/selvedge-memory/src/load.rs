@@ -29,6 +29,7 @@ impl Tables {
         rows.streams = streams.filter_map(|name| self.streams.get(name).cloned()).collect();
         self.records.load(needs, &mut rows);
         self.webhooks.load(needs, &mut rows);
+        self.schedules.load(needs, &mut rows);
         rows.keys = needs.keys.keys().filter_map(|name| self.keys.get(name).cloned()).collect();
         rows.found.classes =
             needs.queries.classes_after.map(|after| self.classes_after(after)).unwrap_or_default();

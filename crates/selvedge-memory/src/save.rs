@@ -13,6 +13,7 @@ impl Tables {
             || !self.flow_guards_hold(&changes)
             || !self.gates.guards_hold(&changes)
             || !self.webhooks.guards_hold(&changes)
+            || !self.schedules.guards_hold(&changes)
         {
             return None;
         }
@@ -23,6 +24,7 @@ impl Tables {
         self.records.save(&mut changes);
         self.gates.save(&changes, now);
         self.webhooks.save(&changes);
+        self.schedules.save(&changes);
         self.save_executions(
             &changes.executions.deleted,
             changes.executions.inserted,

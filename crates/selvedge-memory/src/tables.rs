@@ -34,6 +34,7 @@ pub(crate) struct Tables {
     pub records: crate::record::Records,
     pub gates: crate::gates::Gates,
     pub webhooks: crate::webhooks::Webhooks,
+    pub schedules: crate::schedules::Schedules,
     pub executions: HashMap<ExecutionId, Record>,
     pub pages: BTreeMap<(ExecutionId, u32), Vec<u8>>,
     pub keys: HashMap<KeyName, KeyRow>,

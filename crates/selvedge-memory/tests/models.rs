@@ -45,3 +45,8 @@ fn random_admissions_exceed_no_limit_and_give_everything_back() {
 fn random_admissions_exceed_no_limit_and_give_everything_back_on_the_system_clock() {
     gate_model::run(on_the_system_clock, 64);
 }
+
+#[test]
+fn random_schedules_agree_with_the_model() {
+    selvedge_conformance::schedule_model::run(on_a_manual_clock, 256);
+}

@@ -25,6 +25,7 @@ mod records;
 mod row;
 mod save;
 mod save_flows;
+mod schedules;
 mod sql;
 mod store;
 mod streams;

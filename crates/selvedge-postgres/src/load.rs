@@ -1,8 +1,8 @@
 //! The loading half of a transaction: all statements that a decision needs are sent together, and their answers are
 //! gathered.
 //!
-//! The server runs the statements in the order in which they are sent, so locks are taken in the global order: growth of
-//! flows, executions, outbox, lanes, candidates, gates, parts of gates, held executions, flows, sessions. Rows that a
+//! The server runs the statements in the order in which they are sent, so locks are taken in the global order: schedules,
+//! growth of flows, executions, outbox, lanes, candidates, gates, parts of gates, held executions, flows, sessions. Rows that a
 //! lock protects are read by a statement behind it: relatives and records after executions and the outbox, held
 //! executions after their gate, leases after their session. The first lock of all, even before the time is read, is the
 //! writers' advisory lock, which is only shared: see `bounds` and `log`.
@@ -15,6 +15,7 @@ use crate::connection::pipeline::{Parameters, Pipeline};
 use crate::gates;
 use crate::records;
 use crate::row::{self, Micros};
+use crate::schedules;
 use crate::sql;
 use crate::streams;
 use crate::transaction::Failed;
@@ -59,6 +60,7 @@ enum Asked {
     BulkJobs,
     Webhooks,
     Deliveries,
+    Schedules,
     TokenKeys,
     Sessions,
     Leases,
@@ -172,8 +174,10 @@ pub async fn load(
 fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
     let Needs { growing, nodes, executions, inputs, relatives, keys, outbox, lanes, gates, parts, .. } =
         needs;
-    let Needs { whole_inputs, whole_relatives, .. } = needs;
+    let Needs { schedules, whole_inputs, whole_relatives, .. } = needs;
     let Needs { flows, sessions, streams, summaries, steps, queries, .. } = needs;
+    asking.lock(schedules, Asked::Schedules, &sql::SCHEDULES_LOCK, schedules::names);
+    asking.read(schedules, Asked::Schedules, &sql::SCHEDULES_READ, schedules::names);
     asking.lock(growing, Asked::Lock, &sql::FLOWS_LOCK_GROWTH, |flows| growth(flows, writers_key));
     asking.read(nodes, Asked::Nodes, &sql::NODES_FIND, node_names);
     asking.about(&queries.members, Asked::Members, &sql::NODES_LIST_MEMBERS, members);
@@ -289,6 +293,7 @@ fn gather(asked: &Asked, answer: &[Row], needs: &Needs, rows: &mut Rows) -> Resu
         Asked::BulkJobs => bulk_jobs::gather(answer, rows)?,
         Asked::Webhooks => webhooks::gather(answer, rows)?,
         Asked::Deliveries => webhooks::gather_deliveries(answer, rows)?,
+        Asked::Schedules => schedules::gather(answer, rows)?,
         Asked::Keys => {
             for row in answer {
                 rows.keys.push(key(row)?);

@@ -16,6 +16,7 @@ use crate::gates::GateRows;
 use crate::records;
 use crate::row::Micros;
 use crate::save_flows::{self, FlowRows};
+use crate::schedules::ScheduleRows;
 use crate::sql;
 use crate::streams;
 use crate::webhooks;
@@ -94,6 +95,7 @@ pub async fn save_and_commit(
         .collect();
     let flows = FlowRows::of(changes);
     let gates = GateRows::of(changes);
+    let schedules = ScheduleRows::of(changes);
     let taken = records::taken_later(changes);
     let mut saving = Saving::default();
     saving.rows(&changes.executions.deleted, &sql::EXECUTIONS_DELETE, |rows| {
@@ -146,6 +148,7 @@ pub async fn save_and_commit(
     api_keys::save(changes, &mut saving);
     bulk_jobs::save(changes, &mut saving);
     webhooks::save(changes, &mut saving);
+    schedules.save(changes, &mut saving);
     saving.rows(pairs, &sql::CLASS_PRIORITIES_UPSERT, |pairs| {
         vec![
             column(pairs, |((class, _), _)| *class),

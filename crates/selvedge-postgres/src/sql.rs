@@ -89,6 +89,10 @@ pub const NEWEST_LIMIT: usize = 1000;
 const LISTED: &str =
     "executions.id, executions.submitted_at, executions.class, executions.state, executions.ended_at";
 
+/// The columns of a schedule.
+const SCHEDULE: &str = "schedules.namespace, schedules.name, schedules.version, schedules.spec_version, \
+    schedules.spec, schedules.state, schedules.due_at";
+
 /// The columns of an API key.
 const API_KEY: &str = "id, digest, name, role, namespaces, created_at, expires_at, last_used_at, revoked_at";
 
@@ -110,6 +114,7 @@ static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     add("bulk_job", BULK_JOB);
     add("webhook", WEBHOOK);
     add("delivery", DELIVERY);
+    add("schedule", SCHEDULE);
     add("ageing", &format!("interval '{AGEING_MS} milliseconds'"));
     add("columns", EXECUTION);
     add("flow", FLOW);
@@ -182,6 +187,13 @@ statements! {
     API_KEYS_LOCK = "api_keys/lock";
     API_KEYS_TOUCH = "api_keys/touch";
     API_KEYS_UPSERT = "api_keys/upsert";
+    SCHEDULES_DELETE = "schedules/delete";
+    SCHEDULES_INSERT = "schedules/insert";
+    SCHEDULES_LIST = "schedules/list";
+    SCHEDULES_LIST_DUE = "schedules/list_due";
+    SCHEDULES_LOCK = "schedules/lock";
+    SCHEDULES_READ = "schedules/read";
+    SCHEDULES_UPDATE = "schedules/update";
     BOUNDS_FIND_FIRST_WAITING = "bounds/find_first_waiting";
     BOUNDS_FIND_OLDEST_WRITER = "bounds/find_oldest_writer";
     BULK_JOBS_DELETE = "bulk_jobs/delete";

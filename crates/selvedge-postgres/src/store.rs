@@ -11,6 +11,7 @@ use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rollup::{RollupQuery, RollupRow};
 use selvedge_core::rows::Members;
+use selvedge_core::schedule::{Schedule, ScheduleName};
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::token::TokenKey;
 use selvedge_core::waitpoint::{WaitpointFilter, WaitpointPosition};
@@ -20,9 +21,9 @@ use selvedge_core::{
     Signal, Step, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, DeliveryPage, Depth, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts,
-    ListPage, LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store, Stored,
-    Transaction,
+    Decision, DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Error, FlowDue, Head,
+    LaneCounts, ListPage, LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store,
+    Stored, Transaction,
 };
 use uuid::Uuid;
 
@@ -290,6 +291,28 @@ impl Store for PostgresStore {
         limit: u32,
     ) -> Result<Vec<Gate>, Error> {
         self.find_due_gates(scope, after, limit).await
+    }
+
+    async fn schedule(&self, name: &ScheduleName) -> Result<Option<Schedule>, Error> {
+        self.find_schedule(name).await
+    }
+
+    async fn schedules(
+        &self,
+        namespace: NamespaceId,
+        after: Option<&Name>,
+        limit: u32,
+    ) -> Result<Vec<Schedule>, Error> {
+        self.list_schedules(namespace, after, limit).await
+    }
+
+    async fn due_schedules(
+        &self,
+        scope: &ReconcilerScope,
+        after: Option<(Timestamp, ScheduleName)>,
+        limit: u32,
+    ) -> Result<DueSchedules, Error> {
+        self.find_due_schedules(scope, after, limit).await
     }
 
     async fn parts_of(&self, gate: &GateName, limit: u32) -> Result<Vec<Gate>, Error> {

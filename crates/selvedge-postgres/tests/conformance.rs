@@ -29,3 +29,8 @@ fn slow_random_graphs_match_the_model() {
 fn slow_random_admissions_exceed_no_limit_and_leak_no_slots() {
     gate_model::run(empty_store, 6);
 }
+
+#[test]
+fn random_schedules_agree_with_the_model() {
+    selvedge_conformance::schedule_model::run(empty_store, 6);
+}

@@ -25,6 +25,7 @@ mod record;
 mod row;
 mod save;
 mod save_flow;
+mod schedules;
 mod sql;
 mod store;
 mod streams;

@@ -35,6 +35,7 @@ pub fn load(connection: &Connection, needs: &Needs, now: Timestamp) -> rusqlite:
     crate::api_keys::load(connection, needs, &mut rows)?;
     crate::bulk_jobs::load(connection, needs, &mut rows)?;
     crate::webhooks::load(connection, needs, &mut rows)?;
+    crate::schedules::load(connection, needs, &mut rows)?;
     sessions(connection, needs.sessions.keys(), &mut rows)?;
     for (namespace, instance) in &needs.queries.instances {
         instance_of(connection, *namespace, instance, &mut rows)?;

@@ -2,7 +2,7 @@
 
 use crate::row::to_json;
 use crate::save_flow::save_flows;
-use crate::{api_keys, bulk_jobs, gates, record, sql, streams, webhooks};
+use crate::{api_keys, bulk_jobs, gates, record, schedules, sql, streams, webhooks};
 use rusqlite::{Connection, params};
 use selvedge_core::rows::{
     Changes, HistoryPage, Inserted, KeyName, KeyRow, KeySubject, ResultChange, TagEntry, Updated,
@@ -59,6 +59,9 @@ pub fn save(connection: &Connection, changes: &Changes, now: Timestamp) -> rusql
         Ok(emptied) => emptied,
         Err(guard) => return Ok(Saved::Refused(guard)),
     };
+    if let Some(guard) = schedules::save(connection, changes)? {
+        return Ok(Saved::Refused(guard));
+    }
     if let Some(guard) = gates::save(connection, changes, now)? {
         return Ok(Saved::Refused(guard));
     }

@@ -60,6 +60,10 @@ const INPUT_BYTES: &str =
     "ifnull(length(input), (select length(body) from inputs where inputs.execution = executions.id))";
 
 /// The columns of an API key.
+/// The columns of a schedule.
+const SCHEDULE: &str = "namespace, name, version, spec_version, spec, state, due_at";
+
+/// The columns of an API key.
 const API_KEY: &str = "id, digest, name, role, namespaces, created_at, expires_at, last_used_at, revoked_at";
 
 /// The columns of a bulk job.
@@ -79,6 +83,7 @@ static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     add("bulk_job", BULK_JOB);
     add("webhook", WEBHOOK);
     add("delivery", DELIVERY);
+    add("schedule", SCHEDULE);
     add("ageing", &(AGEING_MS * 1000).to_string());
     add("columns", EXECUTION);
     add("flow", &format!("{FLOW}, {}", COUNTED.map(|(column, _)| column).join(", ")));
@@ -150,6 +155,13 @@ statements! {
     BULK_JOBS_LIST_DUE = "bulk_jobs/list_due";
     BULK_JOBS_READ = "bulk_jobs/read";
     BULK_JOBS_UPSERT = "bulk_jobs/upsert";
+    SCHEDULES_DELETE = "schedules/delete";
+    SCHEDULES_FIND_NEXT_DUE = "schedules/find_next_due";
+    SCHEDULES_INSERT = "schedules/insert";
+    SCHEDULES_LIST = "schedules/list";
+    SCHEDULES_LIST_DUE = "schedules/list_due";
+    SCHEDULES_READ = "schedules/read";
+    SCHEDULES_UPDATE = "schedules/update";
     CLASSES_DELETE = "classes/delete";
     CLASSES_INSERT = "classes/insert";
     CLASSES_LIST = "classes/list";

@@ -6,7 +6,8 @@ use crate::connection::owner::Epoch;
 use crate::read::{due, flows, list, names, stats};
 use crate::transaction::decide;
 use crate::{
-    SqliteStore, api_keys, bulk_jobs, gates, locked, read, record, sql, streams, wait_for, webhooks,
+    SqliteStore, api_keys, bulk_jobs, gates, locked, read, record, schedules, sql, streams, wait_for,
+    webhooks,
 };
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
@@ -17,6 +18,7 @@ use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rollup::{RollupQuery, RollupRow};
 use selvedge_core::rows::Members;
+use selvedge_core::schedule::{Schedule, ScheduleName};
 use selvedge_core::step::Step as RecordedStep;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::token::TokenKey;
@@ -27,9 +29,9 @@ use selvedge_core::{
     Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, DeliveryPage, Depth, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts,
-    ListPage, LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store, Stored,
-    Transaction,
+    Decision, DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Error, FlowDue, Head,
+    LaneCounts, ListPage, LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store,
+    Stored, Transaction,
 };
 use uuid::Uuid;
 
@@ -316,6 +318,34 @@ impl Store for SqliteStore {
         let now = self.clock.now();
         let scope = scope.clone();
         self.readers.read(move |connection| gates::due(connection, now, &scope, after, limit)).await
+    }
+
+    async fn schedule(&self, name: &ScheduleName) -> Result<Option<Schedule>, Error> {
+        let name = name.clone();
+        self.readers.read(move |connection| schedules::find(connection, &name)).await
+    }
+
+    async fn schedules(
+        &self,
+        namespace: NamespaceId,
+        after: Option<&Name>,
+        limit: u32,
+    ) -> Result<Vec<Schedule>, Error> {
+        let after = after.cloned();
+        self.readers
+            .read(move |connection| schedules::list(connection, namespace, after.as_ref(), limit))
+            .await
+    }
+
+    async fn due_schedules(
+        &self,
+        scope: &ReconcilerScope,
+        after: Option<(Timestamp, ScheduleName)>,
+        limit: u32,
+    ) -> Result<DueSchedules, Error> {
+        let (now, scope) = (self.clock.now(), scope.clone());
+        let due = move |connection: &_| schedules::due(connection, now, &scope, after.as_ref(), limit);
+        Ok(DueSchedules { now, schedules: self.readers.read(due).await? })
     }
 
     async fn parts_of(&self, gate: &GateName, limit: u32) -> Result<Vec<Gate>, Error> {

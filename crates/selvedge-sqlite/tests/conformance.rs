@@ -31,3 +31,8 @@ fn random_graphs_match_the_model() {
 fn random_admissions_exceed_no_limit_and_leak_no_slots() {
     selvedge_conformance::gate_model::run(empty_store, 12);
 }
+
+#[test]
+fn random_schedules_agree_with_the_model() {
+    selvedge_conformance::schedule_model::run(empty_store, 12);
+}

@@ -1,4 +1,4 @@
-//! The columns in which SQL stores keep executions and flows, and the conversions in both directions.
+//! The columns in which SQL stores keep executions, flows and schedules, and the conversions in both directions.
 //!
 //! A field that an index or an operator's query needs has a column of its own; the rest is readable JSON, to which fields may
 //! be added. A value that cannot be decoded is an error that names it, never a default.
@@ -10,6 +10,7 @@ use selvedge_core::flow::{Counts, FlowDetail, FlowSpec, FlowState};
 use selvedge_core::gate::GateName;
 use selvedge_core::history::newest_claim;
 use selvedge_core::rows::{Relative, StoredRelative};
+use selvedge_core::schedule::{Schedule, ScheduleName, ScheduleSpec};
 use selvedge_core::session::SessionDetail;
 use selvedge_core::state::StateName;
 use selvedge_core::wiring::Node;
@@ -391,6 +392,54 @@ impl FlowColumns {
                 .as_deref()
                 .map_or(Ok(FlowDetail::default()), |text| from_json("detail", text))?,
             counts,
+        })
+    }
+}
+
+/// The columns of a schedule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScheduleColumns {
+    /// `namespace`
+    pub namespace: i32,
+    /// `name`
+    pub name: String,
+    /// `version`
+    pub version: i32,
+    /// `spec_version`
+    pub spec_version: i32,
+    /// `spec`, a JSON object; none if it is not written.
+    pub spec: Option<String>,
+    /// `state`, a JSON object.
+    pub state: String,
+    /// `due_at`, microseconds.
+    pub due_at: Option<i64>,
+}
+
+impl ScheduleColumns {
+    /// Returns the columns of a schedule. `expected` is the version that the store has; none for a new schedule.
+    pub fn of(row: &Schedule, expected: Option<u32>) -> ScheduleColumns {
+        let is_new = expected.is_none_or(|expected| row.spec_version > expected);
+        ScheduleColumns {
+            namespace: row.name.namespace.0,
+            name: row.name.name.to_string(),
+            version: row.version as i32,
+            spec_version: row.spec_version as i32,
+            spec: is_new.then(|| to_json(&*row.spec)),
+            state: to_json(&row.state),
+            due_at: row.due_at.map(Timestamp::micros),
+        }
+    }
+
+    /// Decodes the schedule. The error names the column that is invalid.
+    pub fn schedule(self) -> Result<Schedule, String> {
+        let spec: ScheduleSpec = from_json("spec", &self.spec.ok_or("spec is missing")?)?;
+        Ok(Schedule {
+            name: ScheduleName { namespace: NamespaceId(self.namespace), name: Name::trusted(&self.name) },
+            version: number("version", self.version)?,
+            spec_version: number("spec_version", self.spec_version)?,
+            spec: Arc::new(spec),
+            state: from_json("state", &self.state)?,
+            due_at: self.due_at.map(Timestamp::from_micros),
         })
     }
 }

@@ -1,8 +1,8 @@
 //! The trait that every store implements, and the decisions that it runs. `data` has the values that it takes and returns.
 
 use crate::data::{
-    DeliveryPage, Depth, Description, DueFlow, DueRow, Entries, FlowDue, Head, LaneCounts, LogLimit,
-    NamespaceSettings, Notification, Overview, Stored, Transaction,
+    DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, FlowDue, Head, LaneCounts,
+    LogLimit, NamespaceSettings, Notification, Overview, Stored, Transaction,
 };
 use crate::{Error, ListPage, ReconcilerScope};
 use async_trait::async_trait;
@@ -15,6 +15,7 @@ use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rollup::{RollupQuery, RollupRow};
 use selvedge_core::rows::Members;
+use selvedge_core::schedule::{Schedule, ScheduleName};
 use selvedge_core::step::Step as RecordedStep;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::token::TokenKey;
@@ -256,6 +257,23 @@ pub trait Store: Send + Sync + 'static {
         after: Option<(Timestamp, GateId)>,
         limit: u32,
     ) -> Result<Vec<Gate>, Error>;
+    /// Returns a schedule.
+    async fn schedule(&self, name: &ScheduleName) -> Result<Option<Schedule>, Error>;
+    /// Returns a page of the schedules of a namespace, by name. Unreadable ones are omitted.
+    async fn schedules(
+        &self,
+        namespace: NamespaceId,
+        after: Option<&Name>,
+        limit: u32,
+    ) -> Result<Vec<Schedule>, Error>;
+    /// Returns a page of the schedules that are due, earliest first: those of the namespace of a scope, whatever its tag.
+    /// Unreadable ones are omitted.
+    async fn due_schedules(
+        &self,
+        scope: &ReconcilerScope,
+        after: Option<(Timestamp, ScheduleName)>,
+        limit: u32,
+    ) -> Result<DueSchedules, Error>;
     /// Returns the parts of a gate that are counted separately, in the order of their ids.
     async fn parts_of(&self, gate: &GateName, limit: u32) -> Result<Vec<Gate>, Error>;
     /// Returns the amounts spent of a budget, or of a part of it, in a period, one entry per execution and one for usage

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use selvedge_core::bulk_job::BulkJobId;
 use selvedge_core::gate::WEIGHT_MAX;
 use selvedge_core::outbox::OutboxKind;
+use selvedge_core::schedule::Schedule;
 use selvedge_core::state::StateName;
 use selvedge_core::submission::check_duration;
 use selvedge_core::webhook::{DeliveryState, WebhookId};
@@ -105,10 +106,21 @@ pub struct Overview {
     pub gates: Option<Timestamp>,
     /// The time at which the first bulk job must be looked at.
     pub bulk_jobs: Option<Timestamp>,
+    /// The time at which the first schedule is due.
+    pub schedules: Option<Timestamp>,
     /// True if at least one lane is configured.
     pub lanes: bool,
     /// The id of the newest class; 0 without classes.
     pub newest_class: i32,
+}
+
+/// A page of due schedules.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DueSchedules {
+    /// The store's clock.
+    pub now: Timestamp,
+    /// The schedules, earliest first.
+    pub schedules: Vec<Schedule>,
 }
 
 /// An entry of the event log.

@@ -18,6 +18,7 @@ mod readiness;
 mod refusals;
 mod reservations;
 mod rolling;
+mod schedules;
 mod secret;
 mod servers;
 mod settings;

@@ -69,6 +69,25 @@ macro_rules! conformance_cases {
                 missed_events_are_counted_and_published
                 a_rotation_keeps_the_old_key_for_its_grace_period
             }
+            execution::schedules: {
+                a_schedule_is_read_back_with_every_field
+                schedules_are_listed_by_name_and_namespace
+                due_schedules_are_found_by_time_page_and_scope
+                a_time_is_fired_once_by_any_number_of_servers
+                a_fired_execution_carries_its_schedule_and_its_input_byte_for_byte
+                a_fired_flow_and_its_members_carry_their_schedule
+                a_server_that_slept_for_a_day_catches_up_as_the_policy_says
+                many_missed_times_are_caught_up_with_in_bounded_transactions
+                a_time_is_skipped_while_a_run_lives
+                times_wait_for_the_end_of_the_run_before_in_order
+                at_most_a_hundred_times_wait_and_these_are_the_oldest
+                a_refused_submission_is_recorded_and_the_schedule_goes_on
+                a_changed_schedule_is_not_fired_with_its_former_submission
+                a_schedule_is_replaced_only_at_its_expected_version
+                a_recreated_schedule_fires_no_time_again
+                a_run_at_once_is_made_once_per_key
+                a_resumed_schedule_does_not_catch_up_with_the_pause
+            }
             execution::guards: {
                 a_current_cached_row_needs_no_second_try
                 a_decision_on_a_stale_cached_row_is_begun_again_and_sees_the_new_row

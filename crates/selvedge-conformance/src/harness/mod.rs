@@ -4,6 +4,7 @@ pub mod by_hand;
 pub mod flow;
 pub mod gates;
 pub mod runner;
+pub mod schedules;
 pub mod signals;
 pub mod sketch;
 pub mod subject;

@@ -33,7 +33,9 @@ pub async fn check(store: &dyn Store) -> Vec<String> {
     for event in log.iter().flat_map(|(_, events)| events) {
         match event.execution {
             // Spending changes no row of the execution.
-            Some(_) if event.version.is_none() && matches!(event.fact, Fact::Spent { .. }) => {}
+            Some(_)
+                if event.version.is_none()
+                    && matches!(event.fact, Fact::Spent { .. } | Fact::ScheduleFired { .. }) => {}
             Some(id) => by_execution.entry(id).or_default().push(event),
             None if event.version.is_some() => {
                 violations.push(format!("an event without an execution has a version: {event:?}"));

@@ -6,3 +6,4 @@ pub mod executions;
 pub mod flows;
 pub mod gates;
 mod random;
+pub mod schedules;

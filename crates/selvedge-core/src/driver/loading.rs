@@ -21,6 +21,8 @@ const LOADS_MAX: u32 = 64;
 /// Variants marked as exceptions deviate from the order, each for the reason given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
+    /// Schedules.
+    Schedules,
     /// Advisory locks on flows, which serialise their growth.
     Growth,
     /// Executions by id, upstreams and downstreams together, with the executions that are locked only if free.
@@ -256,6 +258,7 @@ impl Loading {
     /// transaction.
     fn only_reads(&self, mut needs: Needs) -> Needs {
         let Needs {
+            schedules,
             growing,
             nodes: _,
             executions,
@@ -276,6 +279,7 @@ impl Loading {
             queries,
         } = &mut needs;
         let read = |access: Access| access == Access::Read;
+        schedules.retain(|_, access| read(access));
         growing.retain(|_, access| read(access));
         executions.retain(|_, access| read(access));
         outbox.retain(|_, access| read(access));
@@ -300,6 +304,7 @@ impl Loading {
         }
         let queries = &load.queries;
         let stages = [
+            (load.schedules.has_locks(), Stage::Schedules),
             (load.growing.has_locks(), Stage::Growth),
             (load.executions.has_locks(), self.stage_of_executions()),
             (load.outbox.has_locks(), Stage::Outbox),
@@ -354,7 +359,9 @@ impl Loading {
             | Stage::CachedExecutions
             | Stage::ParentOutbox => true,
             // Locked all at once, in id order.
-            Stage::Executions | Stage::Lanes | Stage::Gates | Stage::Parts => reached < Some(stage),
+            Stage::Schedules | Stage::Executions | Stage::Lanes | Stage::Gates | Stage::Parts => {
+                reached < Some(stage)
+            }
         };
         match (allowed, reached) {
             (false, Some(reached)) => Err(Violation(format!("{stage:?} requested after {reached:?}"))),

@@ -209,6 +209,11 @@ pub fn attempt_end(fact: &Fact) -> Option<(u32, AttemptEnd)> {
         | Fact::BulkJobStarted { .. }
         | Fact::BulkJobEnded { .. }
         | Fact::WebhookChanged { .. }
+        | Fact::ScheduleSaved { .. }
+        | Fact::ScheduleDeleted { .. }
+        | Fact::ScheduleFired { .. }
+        | Fact::ScheduleSkipped { .. }
+        | Fact::ScheduleRefused { .. }
         | Fact::Held { .. }
         | Fact::Admitted { .. }
         | Fact::GateConfigured { .. }

@@ -10,6 +10,7 @@ use crate::fact::{Failure, LeaseRef};
 use crate::gate::RequiredGates;
 use crate::join::Join;
 use crate::refusal::{LeaseHolder, StaleLease};
+use crate::schedule::Scheduled;
 use crate::submission::Debounce;
 use crate::suspension::ResumedBy;
 use crate::wiring::{Node, Wiring};
@@ -103,6 +104,9 @@ pub struct Spec {
     /// The span that submitted it, if the submission named one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceParent>,
+    /// The schedule and the time that submitted it, or its flow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheduled: Option<Scheduled>,
 }
 
 /// Changing fields that most executions leave at their defaults.

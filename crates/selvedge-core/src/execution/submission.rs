@@ -5,6 +5,7 @@ use crate::gate::{LIMIT_MAX, RequiredGates};
 use crate::json::check_limits;
 use crate::name::{KEY_LIMIT, LABEL_LIMIT, NAME_LIMIT, TAG_VALUE_LIMIT, check_text};
 use crate::policy::DEFAULT_IDEMPOTENCY_WINDOW_MS;
+use crate::schedule::Scheduled;
 use crate::{Backoff, Class, ExecutionId, Name, NamespaceId, Policy, Refusal, Retry, Timestamp, TraceParent};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -66,8 +67,8 @@ pub struct Debounce<Key = Name> {
     pub max_ms: Option<i64>,
 }
 
-/// An unchecked submission of an execution.
-#[derive(Clone, Debug, PartialEq)]
+/// An unchecked submission of an execution. Stored in schedules.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Draft {
     /// An id chosen by the caller, which makes the submission safe to repeat. Default: a new id.
     pub id: Option<Uuid>,
@@ -76,6 +77,7 @@ pub struct Draft {
     /// The lane (queue). Default: `default`.
     pub lane: String,
     /// The input: JSON, kept byte for byte. Default: `null`.
+    #[serde(with = "crate::json::as_text")]
     pub input: Bytes,
     /// Submitting again with this key returns the existing execution. Default: none.
     pub idempotency_key: Option<String>,
@@ -99,6 +101,7 @@ pub struct Draft {
     pub gives_retention: bool,
     /// The retention of the namespace, which applies to a submission that gives none. Not part of the content: a repeat is
     /// the same after the namespace was configured. Default: none.
+    #[serde(skip)]
     pub namespace_retention_ms: Option<i64>,
     /// False if the retry of the policy is a default, which the server may replace. Default: true.
     pub gives_retry: bool,
@@ -110,9 +113,11 @@ pub struct Draft {
     /// The gates that must admit the execution. Default: its lane only.
     pub required_gates: RequiredGates,
     /// The places of the names of budgets and quotas in the request. Default: in the lists of this submission.
+    #[serde(skip)]
     pub gate_pointers: Option<Arc<GatePointers>>,
     /// The span that submits the execution. Not part of the content: a repeated submission may have another one. Default:
     /// none.
+    #[serde(skip)]
     pub trace: Option<TraceParent>,
 }
 
@@ -191,6 +196,7 @@ impl Draft {
             required_gates: self.required_gates,
             gate_pointers: self.gate_pointers,
             trace: self.trace,
+            scheduled: None,
             input: self.input,
             digest,
         })
@@ -308,6 +314,8 @@ pub struct Submission {
     pub(crate) required_gates: RequiredGates,
     pub(crate) gate_pointers: Option<Arc<GatePointers>>,
     pub(crate) trace: Option<TraceParent>,
+    /// The schedule and the time that submit it. Not part of the content.
+    pub(crate) scheduled: Option<Scheduled>,
     pub(crate) input: Bytes,
     pub(crate) digest: u64,
 }

@@ -20,6 +20,7 @@ use crate::flow::{CancelMode, FlowState};
 use crate::gate::{Amounts, GateName};
 use crate::history::LINE_MESSAGE_LIMIT;
 use crate::join::{GroupDecision, JoinPolicy};
+use crate::schedule::RunSubject;
 use crate::signal::Effect;
 use crate::step::StepKind;
 use crate::suspension::{OnTimeout, ResumedBy};
@@ -496,6 +497,47 @@ pub enum Fact {
         /// The change.
         change: WebhookChange,
     },
+    /// An operator created or changed a schedule.
+    ScheduleSaved {
+        /// The schedule's name.
+        schedule: Name,
+        /// True if it is paused.
+        paused: bool,
+    },
+    /// An operator deleted a schedule.
+    ScheduleDeleted {
+        /// The schedule's name.
+        schedule: Name,
+    },
+    /// A time of a schedule submitted an execution or a flow.
+    ScheduleFired {
+        /// The schedule's name.
+        schedule: Name,
+        /// The time that fired.
+        scheduled_at: Timestamp,
+        /// True if a caller asked for it.
+        manual: bool,
+        /// The execution or flow.
+        run: RunSubject,
+    },
+    /// A time of a schedule started no run, because one lived or too many waited.
+    ScheduleSkipped {
+        /// The schedule's name.
+        schedule: Name,
+        /// The time.
+        scheduled_at: Timestamp,
+    },
+    /// The submission of a schedule was refused.
+    ScheduleRefused {
+        /// The schedule's name.
+        schedule: Name,
+        /// The time.
+        scheduled_at: Timestamp,
+        /// The code of the refusal.
+        code: String,
+        /// The message of the refusal.
+        detail: String,
+    },
 }
 
 /// A change of a webhook. Stored: variants are only appended.
@@ -587,6 +629,11 @@ impl Fact {
             | Fact::BulkJobStarted { .. }
             | Fact::BulkJobEnded { .. }
             | Fact::WebhookChanged { .. }
+            | Fact::ScheduleSaved { .. }
+            | Fact::ScheduleDeleted { .. }
+            | Fact::ScheduleFired { .. }
+            | Fact::ScheduleSkipped { .. }
+            | Fact::ScheduleRefused { .. }
             | Fact::GateConfigured { .. }
             | Fact::GateRemoved { .. }
             | Fact::Spent { .. }

@@ -254,6 +254,30 @@ impl Fact {
                 vec![("operator.bulk_job_ended", data)]
             }
             Fact::WebhookChanged { webhook, change } => vec![webhook_event(webhook, change)],
+            Fact::ScheduleSaved { schedule, paused } => {
+                vec![("operator.schedule_saved", json!({ "schedule": schedule, "paused": paused }))]
+            }
+            Fact::ScheduleDeleted { schedule } => {
+                vec![("operator.schedule_deleted", json!({ "schedule": schedule }))]
+            }
+            Fact::ScheduleFired { schedule, scheduled_at, manual, run: _ } => {
+                let mut data = time_data("scheduled_at", Some(*scheduled_at));
+                data["schedule"] = json!(schedule);
+                data["manual"] = json!(manual);
+                vec![("schedule.fired", data)]
+            }
+            Fact::ScheduleSkipped { schedule, scheduled_at } => {
+                let mut data = time_data("scheduled_at", Some(*scheduled_at));
+                data["schedule"] = json!(schedule);
+                vec![("schedule.skipped", data)]
+            }
+            Fact::ScheduleRefused { schedule, scheduled_at, code, detail } => {
+                let mut data = time_data("scheduled_at", Some(*scheduled_at));
+                data["schedule"] = json!(schedule);
+                data["code"] = json!(code);
+                data["detail"] = json!(detail);
+                vec![("schedule.refused", data)]
+            }
             Fact::Held { gate, reason, until } => {
                 let mut data = time_data("until_at", *until);
                 data["gate"] = gate_data(gate);
@@ -354,6 +378,11 @@ pub const EVENT_TYPES: &[&str] = &[
     "webhook.secret_rotated",
     "webhook.paused",
     "webhook.missed",
+    "operator.schedule_saved",
+    "operator.schedule_deleted",
+    "schedule.fired",
+    "schedule.skipped",
+    "schedule.refused",
     "execution.held",
     "execution.released",
     "execution.adopted",

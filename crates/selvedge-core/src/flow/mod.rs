@@ -11,6 +11,7 @@ pub mod outcome;
 pub mod plan;
 pub mod wiring;
 
+use crate::schedule::Scheduled;
 use crate::state::StateName;
 use crate::{Execution, FlowId, Name, NamespaceId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -167,6 +168,9 @@ pub struct FlowSpec {
     pub kept_until: Option<Timestamp>,
     /// The digest of the submission.
     pub digest: u64,
+    /// The schedule and the time that submitted it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheduled: Option<Scheduled>,
 }
 
 /// Changing fields that most flows leave at their defaults.

@@ -6,6 +6,7 @@ use crate::digest::{Digest, join_policy_form};
 use crate::join::{EdgeCondition, JoinPolicy};
 use crate::name::NAME_LIMIT;
 use crate::{Class, Draft, ExecutionId, Name, NamespaceId, Refusal, Submission};
+use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 
 /// The most nodes in one call.
@@ -16,7 +17,7 @@ pub const EDGES_LIMIT: usize = 50_000;
 pub const DEPTH_LIMIT: u32 = 10_000;
 
 /// An unchecked node.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeDraft {
     /// The name, unique in its flow.
     pub name: String,
@@ -25,7 +26,7 @@ pub struct NodeDraft {
 }
 
 /// An unchecked edge.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EdgeDraft {
     /// The name of the upstream.
     pub from: String,
@@ -36,7 +37,7 @@ pub struct EdgeDraft {
 }
 
 /// The unchecked policy of the edge group of a node.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupDraft {
     /// The name of the node.
     pub node: String,
@@ -45,7 +46,7 @@ pub struct GroupDraft {
 }
 
 /// Unchecked nodes, edges and edge groups.
-#[derive(Clone, Debug, PartialEq, Default)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct GraphDraft {
     /// The nodes.
     pub nodes: Vec<NodeDraft>,

@@ -8,6 +8,7 @@ use crate::gate::{Gate, GateId, LedgerEntry};
 use crate::log::Event;
 use crate::outbox::{OutboxName, OutboxRow};
 use crate::rows::HistoryPage;
+use crate::schedule::{Schedule, ScheduleName};
 use crate::stream::{Frame, Stream, StreamName};
 use crate::table::{Entries, Guarded};
 use crate::token::{TokenKey, TokenKeyId};
@@ -16,7 +17,7 @@ use crate::{Execution, ExecutionId, Flow, FlowId, Name, Session, SessionId, Sign
 
 /// The changes of a decision. A store saves all of them or none, in the order of the fields.
 ///
-/// The store checks the versions of executions, flows and gates, and that a new key or a new node name does not exist
+/// The store checks the versions of executions, flows, schedules and gates, and that a new key or a new node name does not exist
 /// yet.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
@@ -62,6 +63,8 @@ pub struct Changes {
     pub webhooks: Guarded<Webhook, (Webhook, u32), WebhookName>,
     /// Deliveries of webhooks to upsert.
     pub deliveries: Vec<Delivery>,
+    /// Schedules. The specification of an updated one is written only if its `spec_version` exceeds the expected version.
+    pub schedules: Guarded<Schedule, (Schedule, u32), ScheduleName>,
     /// Gates.
     pub gates: Guarded<Gate, (Gate, u32), GateId>,
     /// Amounts to add to the ledger.
@@ -145,6 +148,7 @@ impl Changes {
             bulk_jobs,
             webhooks,
             deliveries,
+            schedules,
             gates,
             ledger,
             unread,
@@ -168,6 +172,7 @@ impl Changes {
             && bulk_jobs.is_empty()
             && webhooks.is_empty()
             && deliveries.is_empty()
+            && schedules.is_empty()
             && gates.is_empty()
             && ledger.is_empty()
             && unread.is_empty()

@@ -13,6 +13,7 @@ use crate::api_key::ApiKey;
 use crate::bulk_job::BulkJob;
 use crate::gate::Gate;
 use crate::outbox::OutboxRow;
+use crate::schedule::Schedule;
 use crate::stream::Stream;
 use crate::submission::Debounce;
 use crate::token::TokenKey;
@@ -70,6 +71,8 @@ pub struct Rows {
     pub webhooks: Vec<Webhook>,
     /// Deliveries of webhooks.
     pub deliveries: Vec<Delivery>,
+    /// Schedules.
+    pub schedules: Vec<Schedule>,
     /// Answers to queries that are not rows of a table.
     pub found: Found,
 }

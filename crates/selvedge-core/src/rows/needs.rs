@@ -6,6 +6,7 @@ use crate::execution::ClaimOrder;
 use crate::gate::{GateId, GateName};
 use crate::outbox::OutboxName;
 use crate::rows::{KeyName, inline_limit};
+use crate::schedule::ScheduleName;
 use crate::stream::StreamName;
 use crate::table::Request;
 use crate::webhook::{DeliveryId, WebhookName};
@@ -15,6 +16,8 @@ use crate::{ClassId, ExecutionId, FlowId, Name, NamespaceId, SessionId};
 /// in key order, and reads the other rows after them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Needs {
+    /// Schedules.
+    pub schedules: Request<ScheduleName>,
     /// Flows whose growth is serialised by an advisory lock.
     pub growing: Request<FlowId>,
     /// Nodes of flows, by name.
@@ -75,6 +78,7 @@ impl Needs {
     /// Reports whether nothing is needed.
     pub fn is_empty(&self) -> bool {
         let Needs {
+            schedules,
             growing,
             nodes,
             executions,
@@ -94,7 +98,8 @@ impl Needs {
             steps,
             queries,
         } = self;
-        growing.is_empty()
+        schedules.is_empty()
+            && growing.is_empty()
             && nodes.is_empty()
             && executions.is_empty()
             && inputs.is_empty()
@@ -118,6 +123,7 @@ impl Needs {
     /// executions that they exclude, are kept: they may be repeated.
     pub fn only_new(&mut self, loaded: &mut Needs) {
         let Needs {
+            schedules,
             growing,
             nodes,
             executions,
@@ -137,6 +143,7 @@ impl Needs {
             steps,
             queries,
         } = self;
+        schedules.only_new(&mut loaded.schedules);
         growing.only_new(&mut loaded.growing);
         nodes.only_new(&mut loaded.nodes);
         executions.only_new(&mut loaded.executions);

@@ -19,6 +19,7 @@ pub mod join;
 pub mod keyed;
 pub mod operator;
 pub mod report;
+pub mod schedule;
 pub mod signal;
 pub mod step;
 pub mod submit;

@@ -397,6 +397,7 @@ pub(super) fn new_row(
             node: None,
             required_gates: submission.required_gates.clone(),
             trace: submission.trace,
+            scheduled: submission.scheduled.clone(),
         }),
         tags: submission.tags.clone(),
         version: 1,

@@ -11,14 +11,16 @@ use crate::plan::{GraphDraft, GraphPlan, GraphTarget};
 use crate::policy::DEFAULT_IDEMPOTENCY_WINDOW_MS;
 use crate::rows::{KeyName, KeyRow, KeyScope, KeySubject, Needs};
 use crate::rule::{Phase, Profile, Rule};
+use crate::schedule::Scheduled;
 use crate::submission::{check_duration, check_tags};
 use crate::{ExecutionId, FlowId, Name, NamespaceId, Refusal, Work};
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// An unchecked submission of a flow.
-#[derive(Clone, Debug, PartialEq, Default)]
+/// An unchecked submission of a flow. Stored in schedules.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct FlowDraft {
     /// An id chosen by the caller, which makes the submission safe to repeat. Default: a new id.
     pub id: Option<Uuid>,
@@ -49,6 +51,7 @@ pub struct FlowSubmission {
     retention_ms: i64,
     window_ms: i64,
     digest: u64,
+    scheduled: Option<Scheduled>,
 }
 
 impl FlowDraft {
@@ -79,6 +82,7 @@ impl FlowDraft {
             retention_ms: self.retention_ms.or(longest).unwrap_or_default(),
             window_ms: self.server_window_ms.unwrap_or(DEFAULT_IDEMPOTENCY_WINDOW_MS),
             digest: digest.finish(),
+            scheduled: None,
         };
         Ok((submission, plan))
     }
@@ -93,6 +97,11 @@ impl FlowSubmission {
     /// Returns the digest of the content, without the id.
     pub fn digest(&self) -> u64 {
         self.digest
+    }
+
+    /// Returns the submission as a time of a schedule makes it, with its id.
+    pub(super) fn by_schedule(&self, id: Option<FlowId>, scheduled: Scheduled) -> FlowSubmission {
+        FlowSubmission { id, scheduled: Some(scheduled), ..self.clone() }
     }
 }
 
@@ -262,6 +271,7 @@ impl SubmitFlow {
                 idempotency_key: one.key.clone(),
                 kept_until: one.key.as_ref().map(|_| now.plus_ms(one.window_ms)),
                 digest: one.digest,
+                scheduled: one.scheduled.clone(),
             },
             version: 1,
             state: FlowState::Running,

@@ -46,6 +46,7 @@ impl Work {
                 frames_dropped: self.frames_dropped.into_iter().collect(),
                 ..UnreadWrites::default()
             },
+            schedules: self.schedules.into_guarded(),
             events: self.events,
             ..Changes::default()
         };

@@ -12,6 +12,7 @@ mod flows;
 mod gates;
 mod record;
 mod rows;
+mod schedules;
 mod webhooks;
 
 pub use context::Context;
@@ -29,6 +30,7 @@ use crate::rows::{
     HeldLease, HistoryPage, KeyName, KeyRow, KeySubject, Members, Needs, NodeEntry, Payload, Relative,
     ResultChange, Rows, StoredRelative, TagEntry,
 };
+use crate::schedule::Schedule;
 use crate::state::StateName;
 use crate::stream::{Frame, Stream, StreamName};
 use crate::table::{Access, Table};
@@ -87,6 +89,7 @@ pub struct Work {
     frames_dropped: BTreeMap<StreamName, u32>,
     records: record::Records,
     webhooks: webhooks::Webhooks,
+    schedules: Table<Schedule>,
     gates: gates::Gates,
     events: Vec<Event>,
 }
@@ -179,6 +182,7 @@ impl Work {
             frames_dropped: BTreeMap::new(),
             records: record::Records::default(),
             webhooks: webhooks::Webhooks::default(),
+            schedules: Table::default(),
             gates: gates::Gates::with_shares(shares),
             events: Vec::new(),
         }
@@ -209,6 +213,7 @@ impl Work {
             bulk_jobs,
             webhooks,
             deliveries,
+            schedules,
             found,
         } = rows;
         if !self.stopped {
@@ -255,6 +260,9 @@ impl Work {
         self.records.load_api_keys(api_keys);
         self.records.load_bulk_jobs(bulk_jobs);
         self.webhooks.load(webhooks, deliveries);
+        for row in schedules {
+            self.schedules.load(row);
+        }
         self.gates.load(asked, gates, found.held);
     }
 

@@ -6,6 +6,7 @@ use crate::bulk_job::{BulkJob, BulkJobId};
 use crate::gate::{Gate, GateId};
 use crate::outbox::{OutboxName, OutboxRow};
 use crate::rows::{KeyName, KeyRow, Payload, ResultChange};
+use crate::schedule::{Schedule, ScheduleName};
 use crate::stream::{Stream, StreamName};
 use crate::table::Row;
 use crate::token::{TokenKey, TokenKeyId};
@@ -71,6 +72,19 @@ impl Row for Gate {
 
     fn key(&self) -> GateId {
         self.id()
+    }
+
+    fn version(&self) -> u32 {
+        self.version
+    }
+}
+
+impl Row for Schedule {
+    type Key = ScheduleName;
+    type Extra = ();
+
+    fn key(&self) -> ScheduleName {
+        self.name.clone()
     }
 
     fn version(&self) -> u32 {

@@ -337,7 +337,8 @@ impl Committer {
                 self.host.metrics.record(&effects.observations, &self.host.registry);
                 transaction.entry.iter().for_each(|entry| self.sinks.tail.appended(*entry));
                 let emptied_flows = transaction.emptied.clone();
-                let follow_up = FollowUp { outbox: effects.outbox.clone(), emptied_flows };
+                let (outbox, schedules) = (effects.outbox.clone(), effects.awaited_schedules.clone());
+                let follow_up = FollowUp { outbox, emptied_flows, schedules };
                 if !follow_up.is_empty() {
                     let _ = self.sinks.follow_ups.send(follow_up);
                 }

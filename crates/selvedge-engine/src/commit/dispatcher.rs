@@ -9,6 +9,8 @@ use crate::Error;
 use selvedge_core::outbox::OutboxRow;
 use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
 use selvedge_core::rules::flow::SettleFlow;
+use selvedge_core::rules::schedule::WakeSchedule;
+use selvedge_core::schedule::ScheduleName;
 use selvedge_core::{FlowId, Refusal, Rule};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -25,29 +27,34 @@ pub struct FollowUp {
     pub outbox: Vec<OutboxRow>,
     /// Flows without a live member, to be settled.
     pub emptied_flows: Vec<FlowId>,
+    /// Schedules of which a run ended while times may wait for that.
+    pub schedules: Vec<ScheduleName>,
 }
 
 impl FollowUp {
     /// Reports whether nothing is left to be done.
     pub fn is_empty(&self) -> bool {
-        self.outbox.is_empty() && self.emptied_flows.is_empty()
+        self.outbox.is_empty() && self.emptied_flows.is_empty() && self.schedules.is_empty()
     }
 }
 
 /// Runs follow-up work until the channel closes or the engine shuts down.
 pub async fn run(committer: Weak<Committer>, mut follow_ups: UnboundedReceiver<FollowUp>) {
-    while let Some(FollowUp { outbox, emptied_flows }) = follow_ups.recv().await {
+    while let Some(FollowUp { outbox, emptied_flows, schedules }) = follow_ups.recv().await {
         let Some(committer) = committer.upgrade() else { return };
         let dispatches = outbox.into_iter().map(|row| Dispatch { row, only_close: false }).collect();
+        let wakes = schedules.into_iter().map(|name| WakeSchedule { name }).collect();
         let settles = emptied_flows.into_iter().map(|flow| SettleFlow { flow }).collect();
         let log_refusal = |done: Result<Dispatched, Refusal>| {
             if let Err(refusal) = done {
                 tracing::error!(%refusal, "an outbox row was refused; left to the reconcilers");
             }
         };
-        // Both are enqueued before either is awaited, so that they share batches.
+        // All are enqueued before any is awaited, so that they share batches.
         let Ok(dispatches) = enqueue(&committer, dispatches) else { return };
         let Ok(settles) = enqueue(&committer, settles) else { return };
+        let Ok(wakes) = enqueue(&committer, wakes) else { return };
+        tokio::spawn(finish(committer.clone(), wakes, drop));
         tokio::spawn(finish(committer.clone(), dispatches, log_refusal));
         tokio::spawn(finish(committer, settles, drop));
     }

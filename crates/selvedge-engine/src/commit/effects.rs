@@ -5,10 +5,12 @@ use super::observations::Observations;
 use crate::traces::{Span, ended_spans};
 use selvedge_core::driver::Summary;
 use selvedge_core::fact::{Fact, Next};
+use selvedge_core::flow::FlowState;
 use selvedge_core::gate::GateKind;
 use selvedge_core::history::attempt_end;
 use selvedge_core::log::Event;
 use selvedge_core::outbox::OutboxRow;
+use selvedge_core::schedule::ScheduleName;
 use selvedge_core::{Changes, Execution, ExecutionId, NamespaceId, SessionId, State, Timestamp};
 use selvedge_store::Notification;
 
@@ -24,6 +26,8 @@ pub struct CommitEffects {
     pub leased: Vec<Execution>,
     /// Outbox rows that the batch wrote.
     pub outbox: Vec<OutboxRow>,
+    /// Schedules of which a run ended while times may wait for that.
+    pub awaited_schedules: Vec<ScheduleName>,
     /// The earliest time at which a row of the batch is due, and the time of the batch.
     pub next_due: Option<(Timestamp, Timestamp)>,
     /// The changes of the batch that metrics count.
@@ -78,22 +82,42 @@ impl CommitEffects {
         let live_due = rows().filter(|row| row.state.outcome().is_none()).filter_map(|row| row.due());
         let gates_due = changes.gates.written().filter_map(|gate| gate.due_at);
         let jobs_due = changes.bulk_jobs.written.iter().map(|job| job.due_at);
+        let schedules_due = changes.schedules.written().filter_map(|schedule| schedule.due_at);
         let ended_attempts = changes.events.iter().filter(|event| attempt_end(&event.fact).is_some());
         CommitEffects {
             notification,
             ended_attempts: ended_attempts.filter_map(|event| event.execution).collect(),
             leased: rows().filter(|row| matches!(row.state, State::Active(_))).cloned().collect(),
             outbox: changes.outbox.written.clone(),
+            awaited_schedules: awaited_schedules(changes),
             next_due: live_due
                 .map(|due| due.at)
                 .chain(gates_due)
                 .chain(jobs_due)
+                .chain(schedules_due)
                 .min()
                 .map(|at| (at, summary.now)),
             observations,
             spans,
         }
     }
+}
+
+/// Returns the schedules of which a run ended while times may wait for that.
+fn awaited_schedules(changes: &Changes) -> Vec<ScheduleName> {
+    let executions = changes.executions.updated.iter().map(|row| &row.execution);
+    // The end of a member is not the end of its flow.
+    let executions = executions.filter(|row| row.flow.is_none() && row.state.outcome().is_some());
+    let flows = changes.flows.updated.iter().map(|(flow, _)| flow);
+    let flows = flows.filter(|flow| flow.state != FlowState::Running);
+    executions
+        .map(|row| (row.namespace, &row.spec.scheduled))
+        .chain(flows.map(|flow| (flow.namespace, &flow.spec.scheduled)))
+        .filter_map(|(namespace, scheduled)| {
+            let name = scheduled.as_ref().filter(|scheduled| scheduled.is_awaited)?.schedule.clone();
+            Some(ScheduleName { namespace, name })
+        })
+        .collect()
 }
 
 /// Reports whether a gate refused the execution. A fairness line does not refuse: it only orders turns.

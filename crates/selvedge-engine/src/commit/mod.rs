@@ -23,6 +23,6 @@ mod waiting_claims;
 pub use committer::{CommitSinks, Committer};
 pub use effects::instance_key;
 pub use host::EngineHost;
-pub use observations::{LEASE_EVENTS, LaneChange, Observations};
+pub use observations::{LEASE_EVENTS, LaneChange, Observations, SCHEDULE_RESULTS};
 pub use task::{CommitTask, new_task, receive};
 pub use waiting_claims::{Registration, WaitingClaims, WakeUp, Watermark};

@@ -12,6 +12,9 @@ use selvedge_core::{Changes, ClassId, Execution, Outcome, Timestamp};
 pub const LEASE_EVENTS: [&str; 7] =
     ["acquired", "renewed", "expired", "reclaimed", "revoked", "orphaned", "released"];
 
+/// The results of times of schedules that are counted, in the order of [`Observations::schedule_results`].
+pub const SCHEDULE_RESULTS: [&str; 3] = ["fired", "skipped", "refused"];
+
 /// A change of an execution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LaneChange {
@@ -45,6 +48,10 @@ pub struct Observations {
     pub flows_submitted: u64,
     /// The final states of ended flows.
     pub flows_ended: Vec<FlowState>,
+    /// The number of times of schedules, in the order of [`SCHEDULE_RESULTS`].
+    pub schedule_results: [u64; SCHEDULE_RESULTS.len()],
+    /// The time by which each run of a schedule was late, in microseconds.
+    pub schedule_lags_us: Vec<i64>,
 }
 
 impl Observations {
@@ -59,6 +66,14 @@ impl Observations {
             match (&event.fact, event.execution) {
                 (Fact::FlowSubmitted { .. }, _) => seen.flows_submitted += 1,
                 (Fact::FlowEnded { state }, _) => seen.flows_ended.push(*state),
+                (Fact::ScheduleFired { scheduled_at, manual, .. }, _) => {
+                    seen.schedule_results[0] += 1;
+                    if !manual {
+                        seen.schedule_lags_us.push(micros_between(*scheduled_at, event.at));
+                    }
+                }
+                (Fact::ScheduleSkipped { .. }, _) => seen.schedule_results[1] += 1,
+                (Fact::ScheduleRefused { .. }, _) => seen.schedule_results[2] += 1,
                 (_, Some(id)) if event.version.is_some() => {
                     let ended =
                         ended_leases.next_if(|(of, _)| *of == id && attempt_end(&event.fact).is_some());

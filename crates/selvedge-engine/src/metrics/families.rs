@@ -3,7 +3,7 @@
 use super::gauges::{Gauges, LaneDepth};
 use super::histogram::{Distribution, Histogram};
 use super::lanes::{LaneMetrics, NAMED_MAX, OTHER};
-use super::{LEASE_EVENTS, Metrics};
+use super::{LEASE_EVENTS, Metrics, SCHEDULE_RESULTS};
 use crate::reconcilers::ReconcilerStatus;
 use crate::{Engine, SpanSink};
 use selvedge_core::Outcome;
@@ -123,6 +123,17 @@ impl Metrics {
             }
         }
         let submitted = Family::counter("flows_submitted_total", "Flows that were submitted.");
+        let mut runs =
+            Family::counter("schedule_runs_total", "Times of schedules that were decided, by result.");
+        for (result, total) in SCHEDULE_RESULTS.iter().zip(&self.schedule_results) {
+            runs.add(&[("result", result)], value(total));
+        }
+        let mut lag = Family::histogram(
+            "schedule_lag_seconds",
+            "Time from the time of a schedule to its run: jitter, catching up and queues included.",
+        );
+        lag.add_histogram(&[], &self.schedule_lag);
+        families.extend([runs, lag]);
         let mut size = Family::histogram("commit_tasks", "Operations that share a group commit.");
         size.add_histogram(&[], &self.batch_size);
         let mut time =

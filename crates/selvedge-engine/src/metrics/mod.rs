@@ -18,7 +18,7 @@ pub use lanes::{NAMED_MAX, OTHER};
 pub use rollups::FlushTask;
 pub use store_calls::MeteredStore;
 
-use crate::commit::{LEASE_EVENTS, LaneChange, Observations};
+use crate::commit::{LEASE_EVENTS, LaneChange, Observations, SCHEDULE_RESULTS};
 use crate::registry::Registry;
 use lanes::Lanes;
 use rollups::Rollups;
@@ -41,6 +41,8 @@ pub struct Metrics {
     lease_events: [AtomicU64; LEASE_EVENTS.len()],
     flows_submitted: AtomicU64,
     flows_ended: [AtomicU64; FlowState::ALL.len()],
+    schedule_results: [AtomicU64; SCHEDULE_RESULTS.len()],
+    schedule_lag: Histogram,
     batch_size: Histogram,
     batch_time: Histogram,
     failed_batches: AtomicU64,
@@ -57,6 +59,8 @@ impl Default for Metrics {
             lease_events: Default::default(),
             flows_submitted: AtomicU64::new(0),
             flows_ended: Default::default(),
+            schedule_results: Default::default(),
+            schedule_lag: Histogram::of_durations(),
             batch_size: Histogram::of_sizes(),
             batch_time: Histogram::of_durations(),
             failed_batches: AtomicU64::new(0),
@@ -89,6 +93,8 @@ impl Metrics {
             let index = FlowState::ALL.iter().position(|known| known == state);
             index.iter().for_each(|index| add(&self.flows_ended[*index], 1));
         }
+        self.schedule_results.iter().zip(seen.schedule_results).for_each(|(total, count)| add(total, count));
+        seen.schedule_lags_us.iter().for_each(|lag| self.schedule_lag.add(*lag));
         if seen.changes.is_empty() {
             return;
         }

@@ -21,6 +21,7 @@ mod retention;
 mod rollup_window;
 mod runtime;
 mod scans;
+mod schedule;
 mod suspension_timeout;
 mod unused_classes;
 mod waitpoint_expiry;
@@ -55,6 +56,7 @@ fn all() -> Vec<Arc<dyn Reconciler>> {
         Arc::new(waitpoint_expiry::WAITPOINT_EXPIRY),
         Arc::new(gate_release::GATE_RELEASE),
         Arc::new(budget_reset::BUDGET_RESET),
+        Arc::new(schedule::Schedules),
         Arc::new(dependency::DEPENDENCY),
         Arc::new(edge_cancel_dispatcher::EDGE_CANCEL_DISPATCHER),
         Arc::new(edge_cancel_reconciler::EDGE_CANCEL_RECONCILER),

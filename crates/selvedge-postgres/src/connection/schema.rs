@@ -38,6 +38,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 15, minimum_reader: 12, sql: include_str!("../migrations/0015_bulk_jobs.sql") },
     // A program that does not know webhooks delivers nothing and leaves their rows alone.
     Migration { version: 16, minimum_reader: 12, sql: include_str!("../migrations/0016_webhooks.sql") },
+    // A program that does not know schedules leaves them to others.
+    Migration { version: 17, minimum_reader: 12, sql: include_str!("../migrations/0017_schedules.sql") },
 ];
 
 /// The key of the advisory lock under which one server at a time migrates, for all Selvedge schemas of a database.

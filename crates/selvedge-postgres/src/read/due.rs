@@ -72,6 +72,7 @@ impl PostgresStore {
             gates: row.get::<_, Option<Micros>>(7).map(Micros::time),
             lanes: row.get(8),
             bulk_jobs: row.get::<_, Option<Micros>>(9).map(Micros::time),
+            schedules: row.get::<_, Option<Micros>>(10).map(Micros::time),
         };
         self.glances.lower(&overview);
         Ok(overview)

@@ -64,6 +64,7 @@ enum Head {
     Gates,
     Keys,
     Frames,
+    Schedules,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -171,7 +172,7 @@ impl Glances {
             kinds(&FlowDue::ALL.map(FlowDue::code)),
             times(&FlowDue::ALL.map(|kind| known.since(Head::Flow(kind)))),
             time(known.since(Head::Gates)),
-            times(&[known.since(Head::Keys), known.since(Head::Frames)]),
+            times(&[Head::Keys, Head::Frames, Head::Schedules].map(|head| known.since(head))),
             time(Micros(known.registered_since)),
             writers_key.to_string(),
         ]
@@ -191,6 +192,7 @@ impl Glances {
         overview.outbox.iter().for_each(|(kind, at)| lower(Head::Outbox(*kind), *at));
         overview.flows.iter().for_each(|(kind, at)| lower(Head::Flow(*kind), *at));
         overview.gates.iter().for_each(|at| lower(Head::Gates, *at));
+        overview.schedules.iter().for_each(|at| lower(Head::Schedules, *at));
         if overview.stale {
             lower(Head::Keys, Timestamp::from_micros(0));
             lower(Head::Frames, Timestamp::from_micros(0));
@@ -206,7 +208,7 @@ struct Starts {
     outbox: Vec<Micros>,
     flows: Vec<Micros>,
     gates: Micros,
-    /// Keys, and best-effort frames.
+    /// Keys, best-effort frames, and schedules.
     others: Vec<Micros>,
 }
 
@@ -225,6 +227,7 @@ struct Found {
     begun: Option<Micros>,
     registered_upto: Option<Micros>,
     bulk_jobs: Option<Micros>,
+    schedules: Option<Micros>,
 }
 
 impl Found {
@@ -244,6 +247,7 @@ impl Found {
             begun: row.get(10),
             registered_upto: row.get(11),
             bulk_jobs: row.get(12),
+            schedules: row.get(13),
         }
     }
 }
@@ -257,7 +261,7 @@ impl Known {
             outbox: OutboxKind::ALL.map(|kind| self.since(Head::Outbox(kind))).into(),
             flows: FlowDue::ALL.map(|kind| self.since(Head::Flow(kind))).into(),
             gates: self.since(Head::Gates),
-            others: vec![self.since(Head::Keys), self.since(Head::Frames)],
+            others: [Head::Keys, Head::Frames, Head::Schedules].map(|head| self.since(head)).into(),
         }
     }
 
@@ -274,6 +278,7 @@ impl Known {
         }
         self.found(Head::Gates, found.gates, settled);
         self.found(Head::Keys, found.keys, settled);
+        self.found(Head::Schedules, found.schedules, settled);
         // The head of the frames is as far behind as their lifetime.
         self.found(Head::Frames, found.frames, settled.saturating_sub(BEST_EFFORT_MS * 1000));
         // The times of this call hold from the next one on: its snapshot is newer.
@@ -323,6 +328,7 @@ impl PostgresStore {
             gates: found.gates.map(Micros::time),
             bulk_jobs: found.bulk_jobs.map(Micros::time),
             lanes: found.lanes,
+            schedules: found.schedules.map(Micros::time),
             newest_class: found.newest_class,
         })
     }

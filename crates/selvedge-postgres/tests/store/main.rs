@@ -24,6 +24,7 @@ mod races;
 mod refusals;
 mod retention;
 mod row_sizes;
+mod schedules;
 mod silence;
 mod streams;
 mod tls;

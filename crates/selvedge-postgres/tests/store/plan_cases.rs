@@ -43,6 +43,7 @@ pub fn cases() -> Vec<Case> {
         record_cases(),
         gate_cases(),
         webhook_cases(),
+        schedule_cases(),
     ]
     .concat()
 }
@@ -59,7 +60,7 @@ fn claim_cases() -> Vec<Case> {
                 since(6),
                 since(5),
                 since(2),
-                since(2)
+                since(3)
             ),
             &[
                 "executions_due",
@@ -73,6 +74,7 @@ fn claim_cases() -> Vec<Case> {
                 "gates_configured",
                 "bulk_jobs_due",
                 "pg_database_datname_index",
+                "schedules_due",
             ],
             400,
         ),
@@ -157,6 +159,7 @@ fn claim_cases() -> Vec<Case> {
                 "gates_configured",
                 "gates_due",
                 "bulk_jobs_due",
+                "schedules_due",
             ],
             500,
         ),
@@ -503,6 +506,24 @@ fn record_cases() -> Vec<Case> {
             80,
         ),
         case("waitpoints/delete", format!("'{{{little}}}'"), &["waitpoints_of_execution"], 60),
+    ]
+}
+
+/// Statements about schedules.
+fn schedule_cases() -> Vec<Case> {
+    let case =
+        |name, arguments: &str, indexes, pages| Case { name, arguments: arguments.into(), indexes, pages };
+    let names = "'{1,1,2}', '{schedule3,schedule12,schedule4000}'";
+    let update = format!(
+        "{names}, '{{1,1,1}}', '{{2,2,2}}', '{{1,1,1}}', '{{null,null,null}}', '{{a,b,c}}', '{{null,null,null}}'"
+    );
+    vec![
+        case("schedules/lock", names, &["schedules_pkey"], 40),
+        case("schedules/read", names, &["schedules_pkey"], 40),
+        case("schedules/list", "1, 'schedule3', 50", &["schedules_pkey"], 120),
+        case("schedules/list_due", "'2026-01-01', 0, '', 100, null, '2026-01-02'", &["schedules_due"], 200),
+        case("schedules/update", &update, &["schedules_pkey"], 60),
+        case("schedules/delete", &format!("{names}, '{{1,1,1}}'"), &["schedules_pkey"], 30),
     ]
 }
 

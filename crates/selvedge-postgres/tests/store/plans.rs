@@ -15,7 +15,7 @@ const FILL: &str = include_str!("plans_fill.sql");
 
 /// Updates the statistics.
 const ANALYSE: &str = "analyze executions, class_priorities, tags, sessions, keys, history_pages, log, nodes, flows, flow_tags, rollups, \
-                       outbox, streams, frames, signals, steps, waitpoints, gates, ledger, classes";
+                       outbox, streams, frames, signals, steps, waitpoints, gates, ledger, classes, schedules";
 
 /// Disables autovacuum, so that the statistics stay as each test needs them.
 const NO_AUTOVACUUM: &str = "
@@ -32,14 +32,14 @@ $$;
 
 /// Deletes all rows. Unlike `truncate` and `vacuum`, this makes no connection drop its plans.
 const EMPTY: &str = "
-delete from ledger; delete from gates; delete from waitpoints; delete from steps; delete from signals; delete from outbox;
+delete from schedules; delete from ledger; delete from gates; delete from waitpoints; delete from steps; delete from signals; delete from outbox;
 delete from flow_tags; delete from flows; delete from nodes; delete from frames; delete from streams; delete from log;
 delete from history_pages; delete from keys; delete from sessions; delete from tags; delete from class_priorities;
 delete from executions; delete from classes; delete from namespaces;
 ";
 
 /// Statements whose index already has the requested order.
-const IN_ORDER: [&str; 17] = [
+const IN_ORDER: [&str; 19] = [
     "executions/list_due",
     "executions/find_held",
     "executions/list",
@@ -55,6 +55,8 @@ const IN_ORDER: [&str; 17] = [
     "log/list_newest",
     "nodes/list_members",
     "outbox/list_stale",
+    "schedules/list",
+    "schedules/list_due",
     "signals/list",
     "waitpoints/list",
 ];

@@ -127,3 +127,10 @@ select
   ('00000000-0000-7000-8000-' || lpad(to_hex(case when n > 25000 then 7 else n % 1000 end), 12, '0'))::uuid, n,
   ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, case when n % 100 = 0 then 1 else 2 end, '{}', '{}'
 from generate_series(1, 50000) as numbers (n);
+
+-- 20 000 schedules in three namespaces, one in ten of which is paused.
+insert into schedules
+select
+  1 + n % 3, 'schedule' || n, 1, 1, '{}', '{}',
+  case when n % 10 > 0 then timestamptz '2026-01-01' + n * interval '1 minute' end
+from generate_series(1, 20000) as n;

@@ -43,7 +43,8 @@ pub async fn submit(caller: Caller, body: RequestBody<LARGE_BODY>) -> HandlerRes
     }))
 }
 
-fn read_flow(mut fields: Fields<'_>, trace: Option<TraceParent>) -> Result<FlowDraft, Refusal> {
+/// Reads the submission of a flow. `trace` is the span that submits it.
+pub fn read_flow(mut fields: Fields<'_>, trace: Option<TraceParent>) -> Result<FlowDraft, Refusal> {
     let defaults = fields.object("defaults")?.map(Defaults::read).transpose()?.unwrap_or_default();
     let defaults = defaults.with_trace(trace);
     let draft = FlowDraft {

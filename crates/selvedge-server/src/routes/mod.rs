@@ -5,7 +5,7 @@ mod bulk;
 mod bulk_jobs;
 mod events;
 mod executions;
-mod flows;
+pub mod flows;
 mod gates;
 mod health;
 mod keys;
@@ -16,6 +16,7 @@ mod operators;
 mod quotas;
 mod relatives;
 mod report;
+mod schedules;
 mod signals;
 mod stats;
 mod steps;
@@ -90,6 +91,7 @@ pub fn all_routes() -> Routes {
         .merge(worker_routes())
         .merge(gate_routes())
         .merge(webhook_routes())
+        .merge(schedule_routes())
         .merge(admin_routes())
         .get("/v1/events", Read, events::page)
         .get("/v1/stats", Read, stats::list)
@@ -212,6 +214,18 @@ fn webhook_routes() -> Routes {
         .post("/v1/webhooks/{name}/rotate-secret", Operate, webhooks::rotate_secret)
         .get("/v1/webhooks/{name}/deliveries", Read, webhooks::deliveries)
         .post("/v1/webhooks/{name}/deliveries/{id}/replay", Operate, webhooks::replay)
+}
+
+fn schedule_routes() -> Routes {
+    Routes::new()
+        .get("/v1/schedules", Read, schedules::list)
+        .get("/v1/schedules/{name}", Read, schedules::get)
+        .put("/v1/schedules/{name}", Operate, schedules::put)
+        .patch("/v1/schedules/{name}", Operate, schedules::patch)
+        .delete("/v1/schedules/{name}", Operate, schedules::remove)
+        .post("/v1/schedules/{name}/run", Operate, schedules::run)
+        .get("/v1/schedules/{name}/next", Read, schedules::next)
+        .get("/v1/schedules/{name}/runs", Read, schedules::runs)
 }
 
 async fn no_such_path(method: Method, uri: Uri) -> Problem {

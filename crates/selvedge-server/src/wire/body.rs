@@ -17,6 +17,7 @@ use http_body_util::BodyExt;
 use selvedge_core::name::KEY_LIMIT;
 use selvedge_core::rules::CallKey;
 use selvedge_core::{Name, Refusal, TraceParent};
+use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -100,6 +101,12 @@ impl<const LIMIT: usize> RequestBody<LIMIT> {
             true => Fields::from_body(b"{}"),
             false => Fields::from_body(&self.body),
         }
+    }
+
+    /// Returns the body, unparsed.
+    pub fn raw(&self) -> Result<&RawValue, Problem> {
+        serde_json::from_slice(&self.body)
+            .map_err(|error| Problem::new(Code::InvalidJson, format!("the body is not JSON: {error}")))
     }
 
     /// Returns the span that sent the request, if its `traceparent` header names one.

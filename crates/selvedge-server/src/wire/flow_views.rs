@@ -1,6 +1,7 @@
 //! The JSON of flows and their graphs.
 
 use crate::wire::json::{self, Object};
+use crate::wire::views;
 use selvedge_core::flow::FlowState;
 use selvedge_core::graph::FlowGraph;
 use selvedge_core::join::JoinPolicy;
@@ -29,6 +30,7 @@ pub fn flow(out: &mut Vec<u8>, view: &FlowView) {
         object.value("retention_ms", &flow.spec.retention_ms);
         object.value("idempotency_key", &flow.spec.idempotency_key);
         object.value("version", &flow.version);
+        views::scheduled(object, flow.spec.scheduled.as_ref());
         match &flow.detail.cancel {
             None => object.null("cancel"),
             Some(cancel) => object.object("cancel", |object| {

@@ -18,6 +18,7 @@ pub mod paging;
 pub mod path;
 pub mod problem;
 pub mod query;
+pub mod schedule;
 pub mod submission;
 pub mod suspension;
 pub mod times;

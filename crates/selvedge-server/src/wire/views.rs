@@ -11,6 +11,7 @@ use selvedge_core::history::Attempt;
 use selvedge_core::rows::Relative;
 use selvedge_core::rules::claim::TakenSignal;
 use selvedge_core::rules::report::Fence;
+use selvedge_core::schedule::Scheduled;
 use selvedge_core::suspension::ResumedBy;
 use selvedge_core::{Execution, Outcome, Signal, State, Step, Timestamp, TraceParent};
 use selvedge_engine::store::Stored;
@@ -118,7 +119,16 @@ pub fn execution(out: &mut Vec<u8>, view: &View, include: Include) {
         object.value("start_by_ms", &spec.policy.start_by_ms);
         object.value("retention_ms", &spec.policy.retention_ms);
         write_draws(object, &spec.required_gates);
+        scheduled(object, spec.scheduled.as_ref());
     });
+}
+
+/// Writes the schedule that submitted an execution or a flow, and the time, if one did.
+pub fn scheduled(object: &mut Object<'_>, scheduled: Option<&Scheduled>) {
+    if let Some(scheduled) = scheduled {
+        object.value("schedule", &scheduled.schedule);
+        object.time("scheduled_at", Some(scheduled.at));
+    }
 }
 
 /// Writes the field `held_reason`: the gate that holds the execution, and why; null while none does.

@@ -33,6 +33,7 @@ pub fn overview(connection: &Connection, now: Timestamp) -> rusqlite::Result<Ove
         flows: earliest(connection, &sql::FLOWS_FIND_NEXT_DUE, &FlowDue::ALL, FlowDue::code)?,
         gates: crate::gates::next_due(connection)?,
         bulk_jobs: crate::bulk_jobs::next_due(connection)?,
+        schedules: crate::schedules::next_due(connection)?,
         lanes: crate::gates::has_lanes(connection)?,
         ..overview
     })

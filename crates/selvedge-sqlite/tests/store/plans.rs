@@ -61,7 +61,7 @@ struct Case {
     uses: &'static [&'static str],
 }
 
-const CASES: [Case; 83] = [
+const CASES: [Case; 86] = [
     Case {
         statement: "executions/find_candidates",
         uses: &["SEARCH executions USING COVERING INDEX executions_claim (class=?)"],
@@ -329,6 +329,15 @@ const CASES: [Case; 83] = [
         uses: &["SEARCH gates USING INDEX gates_due (due_at>? AND due_at<?)"],
     },
     Case { statement: "gates/find_next_due", uses: &["SEARCH gates USING COVERING INDEX gates_due"] },
+    Case { statement: "schedules/list_due", uses: &["SEARCH schedules USING INDEX schedules_due"] },
+    Case {
+        statement: "schedules/find_next_due",
+        uses: &["SEARCH schedules USING COVERING INDEX schedules_due"],
+    },
+    Case {
+        statement: "schedules/read",
+        uses: &["SEARCH schedules USING INDEX sqlite_autoindex_schedules_1 (namespace=? AND name=?)"],
+    },
     Case {
         statement: "ledger/list",
         uses: &["SEARCH ledger USING INDEX ledger_entries (gate=? AND period=?)"],

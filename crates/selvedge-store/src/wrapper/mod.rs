@@ -4,9 +4,9 @@
 mod store;
 
 use crate::{
-    Decision, DeliveryPage, Depth, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts,
-    ListPage, LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store, Stored,
-    Transaction,
+    Decision, DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Error, FlowDue, Head,
+    LaneCounts, ListPage, LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store,
+    Stored, Transaction,
 };
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
@@ -17,6 +17,7 @@ use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rollup::{RollupQuery, RollupRow};
 use selvedge_core::rows::Members;
+use selvedge_core::schedule::{Schedule, ScheduleName};
 use selvedge_core::step::Step as RecordedStep;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::token::TokenKey;
@@ -327,6 +328,31 @@ pub trait StoreWrapper: Send + Sync + 'static {
         limit: u32,
     ) -> Result<Vec<Gate>, Error> {
         self.inner().due_gates(scope, after, limit).await
+    }
+
+    /// See [`Store::schedule`].
+    async fn schedule(&self, name: &ScheduleName) -> Result<Option<Schedule>, Error> {
+        self.inner().schedule(name).await
+    }
+
+    /// See [`Store::schedules`].
+    async fn schedules(
+        &self,
+        namespace: NamespaceId,
+        after: Option<&Name>,
+        limit: u32,
+    ) -> Result<Vec<Schedule>, Error> {
+        self.inner().schedules(namespace, after, limit).await
+    }
+
+    /// See [`Store::due_schedules`].
+    async fn due_schedules(
+        &self,
+        scope: &ReconcilerScope,
+        after: Option<(Timestamp, ScheduleName)>,
+        limit: u32,
+    ) -> Result<DueSchedules, Error> {
+        self.inner().due_schedules(scope, after, limit).await
     }
 
     /// See [`Store::held_by`].

@@ -2,9 +2,9 @@
 
 use super::StoreWrapper;
 use crate::{
-    Decision, DeliveryPage, Depth, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts,
-    ListPage, LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store, Stored,
-    Transaction,
+    Decision, DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Error, FlowDue, Head,
+    LaneCounts, ListPage, LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store,
+    Stored, Transaction,
 };
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
@@ -15,6 +15,7 @@ use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rollup::{RollupQuery, RollupRow};
 use selvedge_core::rows::Members;
+use selvedge_core::schedule::{Schedule, ScheduleName};
 use selvedge_core::step::Step as RecordedStep;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::token::TokenKey;
@@ -285,6 +286,28 @@ impl<T: StoreWrapper> Store for T {
         limit: u32,
     ) -> Result<Vec<Gate>, Error> {
         observed(self, "due_gates", StoreWrapper::due_gates(self, scope, after, limit)).await
+    }
+
+    async fn schedule(&self, name: &ScheduleName) -> Result<Option<Schedule>, Error> {
+        observed(self, "schedule", StoreWrapper::schedule(self, name)).await
+    }
+
+    async fn schedules(
+        &self,
+        namespace: NamespaceId,
+        after: Option<&Name>,
+        limit: u32,
+    ) -> Result<Vec<Schedule>, Error> {
+        observed(self, "schedules", StoreWrapper::schedules(self, namespace, after, limit)).await
+    }
+
+    async fn due_schedules(
+        &self,
+        scope: &ReconcilerScope,
+        after: Option<(Timestamp, ScheduleName)>,
+        limit: u32,
+    ) -> Result<DueSchedules, Error> {
+        observed(self, "due_schedules", StoreWrapper::due_schedules(self, scope, after, limit)).await
     }
 
     async fn held_by(&self, gate: GateId, bound: u64) -> Result<u64, Error> {

@@ -1,4 +1,4 @@
-//! Single executions: submission, claims, leases, keys, the event log, history, streams and lists.
+//! Single executions: submission, claims, leases, keys, schedules, the event log, history, streams and lists.
 
 pub mod api_keys;
 pub mod bulk_jobs;
@@ -17,6 +17,7 @@ pub mod liveness;
 pub mod log_window;
 pub mod payloads;
 pub mod rows;
+pub mod schedules;
 pub mod scopes;
 pub mod sessions;
 pub mod stats;

@@ -8,6 +8,7 @@ use selvedge_core::flow::{CancelMode, FlowCancel, FlowDetail, FlowSpec, FlowStat
 use selvedge_core::join::{Edge, EdgeCondition, GroupDecision, Join, JoinPolicy, OnSatisfied, Resolution};
 use selvedge_core::rows::{Inserted, Members, NodeEntry, ResultChange, Updated};
 use selvedge_core::rows::{Queries, UnreadWrites};
+use selvedge_core::schedule::Scheduled;
 use selvedge_core::state::StateName;
 use selvedge_core::submission::When;
 use selvedge_core::table::{Access, Entries, Guarded, Request};
@@ -32,6 +33,7 @@ pub async fn a_flow_with_every_rare_field_is_read_back_equal(harness: &Harness) 
             idempotency_key: Some(Name::trusted("key")),
             kept_until: Some(now.plus_ms(9)),
             digest: u64::MAX - 1,
+            scheduled: Some(Scheduled { schedule: Name::trusted("a \"s\""), at: now, is_awaited: true }),
         },
         version: 77,
         state: FlowState::Cancelled,

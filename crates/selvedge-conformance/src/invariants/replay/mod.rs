@@ -181,6 +181,11 @@ impl Replay {
             | Fact::BulkJobStarted { .. }
             | Fact::BulkJobEnded { .. }
             | Fact::WebhookChanged { .. }
+            | Fact::ScheduleSaved { .. }
+            | Fact::ScheduleDeleted { .. }
+            | Fact::ScheduleFired { .. }
+            | Fact::ScheduleSkipped { .. }
+            | Fact::ScheduleRefused { .. }
             | Fact::GateConfigured { .. }
             | Fact::GateRemoved { .. }
             | Fact::Spent { .. }
@@ -269,6 +274,11 @@ impl Replay {
             | Fact::BulkJobStarted { .. }
             | Fact::BulkJobEnded { .. }
             | Fact::WebhookChanged { .. }
+            | Fact::ScheduleSaved { .. }
+            | Fact::ScheduleDeleted { .. }
+            | Fact::ScheduleFired { .. }
+            | Fact::ScheduleSkipped { .. }
+            | Fact::ScheduleRefused { .. }
             | Fact::Held { .. }
             | Fact::Admitted { .. }
             | Fact::GateConfigured { .. }
@@ -364,6 +374,11 @@ impl Replay {
             | Fact::BulkJobStarted { .. }
             | Fact::BulkJobEnded { .. }
             | Fact::WebhookChanged { .. }
+            | Fact::ScheduleSaved { .. }
+            | Fact::ScheduleDeleted { .. }
+            | Fact::ScheduleFired { .. }
+            | Fact::ScheduleSkipped { .. }
+            | Fact::ScheduleRefused { .. }
             | Fact::Held { .. }
             | Fact::Admitted { .. }
             | Fact::GateConfigured { .. }

@@ -197,7 +197,12 @@ impl Recorded {
             | Fact::ApiKeyRevoked { .. }
             | Fact::BulkJobStarted { .. }
             | Fact::BulkJobEnded { .. }
-            | Fact::WebhookChanged { .. } => vec![],
+            | Fact::WebhookChanged { .. }
+            | Fact::ScheduleSaved { .. }
+            | Fact::ScheduleDeleted { .. }
+            | Fact::ScheduleFired { .. }
+            | Fact::ScheduleSkipped { .. }
+            | Fact::ScheduleRefused { .. } => vec![],
         }
     }
 

@@ -8,6 +8,7 @@ use selvedge_core::{ExecutionId, FlowId, GateId};
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
+use uuid::Uuid;
 
 /// The pause after the first failure. Each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -29,6 +30,8 @@ pub enum RowId {
     Outbox(OutboxName),
     /// A bulk job.
     BulkJob(BulkJobId),
+    /// A schedule, by a hash of its name.
+    Schedule(Uuid),
 }
 
 /// The quarantined rows: the end of the pause, and its length.

@@ -3,9 +3,9 @@
 -- up to $2 milliseconds ahead. Sessions that registered since $11 are returned instead of being searched. `begun` is the
 -- start of the oldest transaction that holds the writers' advisory lock $12, null if there is none.
 -- Parameters: $1 the lifetime of best-effort frames in milliseconds, $3 and $4 kinds of due executions with their times, $5
--- and $6 those of the outbox, $7 and $8 those of flows, $9 the time of gates, $10 the times of keys and of frames.
+-- and $6 those of the outbox, $7 and $8 those of flows, $9 the time of gates, $10 the times of keys, frames and schedules.
 -- Locks: none. Index: executions_due, outbox_waiting and flows_due once per kind; gates_due; keys_expired; frames_old;
--- sessions_registered; classes_pkey; gates_configured; bulk_jobs_due.
+-- sessions_registered; classes_pkey; gates_configured; bulk_jobs_due; schedules_due.
 with clock as materialized (
   select
     clock_timestamp() as now,
@@ -108,4 +108,13 @@ select
     from bulk_jobs
     order by due_at
     limit 1
-  ) as bulk_jobs
+  ) as bulk_jobs,
+  (
+    select due_at
+    from schedules
+    where due_at is not null
+      and due_at >= ($10::timestamptz[])[3]
+      and due_at <= (select ahead from clock)
+    order by due_at
+    limit 1
+  ) as schedules

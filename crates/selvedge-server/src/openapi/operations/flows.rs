@@ -5,7 +5,7 @@ use crate::openapi::schema::*;
 use crate::openapi::shapes::executions::duplicate;
 use crate::openapi::shapes::filter::tag_filter;
 use crate::openapi::shapes::flows::flow_state;
-use crate::openapi::shapes::submission::{graph, retention};
+use crate::openapi::shapes::submission::graph;
 use crate::wire::problem::Code;
 use selvedge_core::flow::CancelMode;
 use serde_json::{Value, json};
@@ -29,16 +29,6 @@ pub fn operations() -> Vec<Operation> {
 }
 
 fn submit() -> Operation {
-    let mut fields = vec![
-        optional("id", id().about("An id of the caller's choice, which makes the call safe to repeat.")),
-        optional("idempotency_key", key()),
-        optional("name", name()),
-        optional("tags", tags().about("Given to its members too; a member's own tag wins.")),
-        optional("deadline_ms", duration()),
-        optional("retention_ms", retention()),
-        optional("defaults", shape("Defaults").about("The values of fields that nodes leave out.")),
-    ];
-    fields.extend(graph("FlowNode"));
     let example = json!({
         "name": "order",
         "nodes": [{ "name": "charge", "kind": "charge-card", "input": { "cents": 1200 } }, { "name": "ship", "kind": "ship" }],
@@ -48,7 +38,7 @@ fn submit() -> Operation {
         .about("The whole graph is accepted or refused together.")
         .repeatable()
         .traced()
-        .body(request(fields), example)
+        .body(shape("FlowSubmission"), example)
         .answers(201, "The new flow.", shape("GrownFlow"))
         .answers(200, "The flow that was submitted before.", shape("GrownFlow"))
         .also(OF_GRAPHS)

@@ -7,6 +7,7 @@ mod executions;
 mod flows;
 mod limits;
 mod operators;
+mod schedules;
 mod server;
 mod waitpoints;
 mod webhooks;
@@ -26,6 +27,7 @@ pub fn all_operations() -> Vec<Operation> {
         events::operations(),
         limits::operations(),
         webhooks::operations(),
+        schedules::operations(),
         admin::operations(),
         server::operations(),
     ]

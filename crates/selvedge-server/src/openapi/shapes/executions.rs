@@ -98,6 +98,8 @@ fn execution() -> Schema {
         always("budgets", list(one_of(vec![text(), reserving]))),
         always("quotas", list(text())),
         nullable("concurrency", concurrency),
+        sometimes("schedule", text().about("The schedule that submitted it.")),
+        sometimes("scheduled_at", time().about("The time of that schedule.")),
     ])
 }
 

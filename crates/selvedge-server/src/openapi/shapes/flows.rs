@@ -8,7 +8,28 @@ use selvedge_core::join::{EdgeCondition, OnSatisfied};
 use selvedge_core::state::StateName;
 
 pub fn shapes() -> Vec<(&'static str, Schema)> {
-    vec![("Flow", flow()), ("GrownFlow", grown()), ("Graph", graph()), ("FlowResult", result())]
+    vec![
+        ("Flow", flow()),
+        ("FlowSubmission", submission()),
+        ("GrownFlow", grown()),
+        ("Graph", graph()),
+        ("FlowResult", result()),
+    ]
+}
+
+/// The submission of a flow.
+fn submission() -> Schema {
+    let mut fields = vec![
+        optional("id", id().about("An id of the caller's choice, which makes the call safe to repeat.")),
+        optional("idempotency_key", key()),
+        optional("name", name()),
+        optional("tags", tags().about("Given to its members too; a member's own tag wins.")),
+        optional("deadline_ms", duration()),
+        optional("retention_ms", retention()),
+        optional("defaults", shape("Defaults").about("The values of fields that nodes leave out.")),
+    ];
+    fields.extend(super::submission::graph("FlowNode"));
+    request(fields)
 }
 
 fn flow() -> Schema {
@@ -34,6 +55,8 @@ fn flow() -> Schema {
         nullable("idempotency_key", text()),
         always("version", count()),
         nullable("cancel", cancel),
+        sometimes("schedule", text().about("The schedule that submitted it.")),
+        sometimes("scheduled_at", time().about("The time of that schedule.")),
     ])
 }
 

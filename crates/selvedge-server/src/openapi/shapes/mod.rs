@@ -5,6 +5,7 @@ pub mod filter;
 pub mod flows;
 pub mod limits;
 pub mod reports;
+mod schedules;
 pub mod submission;
 pub mod suspension;
 mod workers;
@@ -23,6 +24,7 @@ pub fn all_shapes() -> Vec<(&'static str, Schema)> {
     shapes.extend(reports::shapes());
     shapes.extend(suspension::shapes());
     shapes.extend(limits::shapes());
+    shapes.extend(schedules::shapes());
     shapes
 }
 

@@ -10,6 +10,7 @@ mod executions;
 pub mod flows;
 mod gates;
 mod pending;
+mod schedules;
 mod suspensions;
 mod webhooks;
 
@@ -64,6 +65,7 @@ async fn write(open: impl AsyncFn() -> Arc<dyn Store>) -> String {
     flows::play(&mut driver).await;
     gates::play(&driver).await;
     webhooks::play(&driver).await;
+    schedules::play(&driver).await;
     driver = restart(driver, &open, passive_options()).await;
     pending::play(&mut driver).await;
     driver = restart(driver, &open, passive_options()).await;
