@@ -13,6 +13,8 @@ use selvedge_core::flow::FlowFilter;
 use selvedge_core::rules::api_key::RevokeApiKey;
 use selvedge_core::rules::bulk_job::{AdvanceBulkJob, EmptyNamespace};
 use selvedge_core::rules::flow::ForgetFlow;
+use selvedge_core::rules::schedule::DeleteSchedule;
+use selvedge_core::rules::webhook::{ConfigureWebhook, WebhookSetting};
 use selvedge_core::state::StateName;
 use selvedge_core::{ExecutionId, Rule};
 use selvedge_store::{Deletion, NamespaceSettings};
@@ -28,6 +30,8 @@ const PAUSE_MS: i64 = 500;
 /// Empties the namespace of a job until it is empty or the time is over. Returns the number of chunks that were done.
 pub async fn empty(context: &ReconcilerContext, mut job: BulkJob, until: Instant) -> Result<u64, Error> {
     let mut chunks = 0;
+    // First, so that no schedule submits more.
+    delete_sources(context, &job).await?;
     loop {
         let began = Instant::now();
         let executions = next_executions(context, &job).await?;
@@ -81,6 +85,25 @@ async fn next_executions(context: &ReconcilerContext, job: &BulkJob) -> Result<V
         }
     }
     Ok(Vec::new())
+}
+
+/// Deletes the schedules and webhooks of the namespace.
+async fn delete_sources(context: &ReconcilerContext, job: &BulkJob) -> Result<(), Error> {
+    let (namespace, actor) = (job.spec.filter.namespace, &job.spec.actor);
+    loop {
+        let schedules = context.store.schedules(namespace, None, PAGE).await?;
+        let names = schedules.iter().map(|schedule| schedule.name.clone());
+        let delete = names.map(|name| DeleteSchedule { name, actor: actor.clone() });
+        let deleted = context.committer.run_all(delete).await?;
+        let webhooks = context.store.webhooks(Some(namespace), None, PAGE).await?;
+        let names = webhooks.iter().map(|webhook| webhook.name.clone());
+        let setting = || WebhookSetting::Remove;
+        let remove = names.map(|name| ConfigureWebhook { name, setting: setting(), actor: actor.clone() });
+        let removed = context.committer.run_all(remove).await?;
+        if !deleted.iter().any(Result::is_ok) && !removed.iter().any(Result::is_ok) {
+            return Ok(());
+        }
+    }
 }
 
 /// Deletes a page of flows with their members, revokes keys of this namespace alone, and deletes rows of other kinds. Returns

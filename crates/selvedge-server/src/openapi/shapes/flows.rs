@@ -1,6 +1,7 @@
 //! Flows and their graphs: `wire::flow_views`.
 
 use super::executions::{duplicate, state};
+use super::submission::retention;
 use super::{failure, outcome};
 use crate::openapi::schema::*;
 use selvedge_core::flow::{CancelMode, FlowState};

@@ -39,6 +39,10 @@ async fn fill(server: &Server) {
     let nodes = json!({"nodes": [{"name": "n", "kind": "k"}, {"name": "m", "kind": "k"}],
         "edges": [{"from": "n", "to": "m"}]});
     in_old(server, "POST", "/v1/flows", nodes).await;
+    let schedule = json!({"interval_ms": 3_600_000, "submit": {"execution": {"kind": "k"}}});
+    in_old(server, "PUT", "/v1/schedules/s", schedule).await;
+    let webhook = json!({"url": "https://example.org/hook", "types": ["execution.completed"]});
+    in_old(server, "PUT", "/v1/webhooks/w", webhook).await;
     in_old(server, "PUT", "/v1/quotas/q", json!({"concurrency": 1})).await;
     in_old(server, "PUT", "/v1/budgets/b", json!({"limits": {"n": {"hard": 9}}, "scope": "lane"})).await;
     in_old(server, "PUT", "/v1/lanes/default", json!({"concurrency": 3})).await;
@@ -91,7 +95,17 @@ async fn a_deleted_namespace_is_empty_and_its_keys_are_revoked() {
 
     // Created again, it is empty.
     assert_eq!(call(&server, ADMIN, "PUT", PATH, json!({"weight": 2})).await.status, 201);
-    for list in ["executions", "flows", "quotas", "budgets", "workers", "waitpoints", "bulk-jobs"] {
+    for list in [
+        "executions",
+        "flows",
+        "quotas",
+        "budgets",
+        "workers",
+        "waitpoints",
+        "bulk-jobs",
+        "schedules",
+        "webhooks",
+    ] {
         let listed = in_old(&server, "GET", &format!("/v1/{list}"), Value::Null).await;
         assert_eq!(listed["items"], json!([]), "{list}");
     }
