@@ -159,12 +159,22 @@ async fn a_dropped_claim_over_several_namespaces_takes_nothing_and_passes_its_wa
 }
 
 #[tokio::test]
-async fn an_idempotency_key_for_a_claim_over_several_namespaces_is_refused() {
+async fn a_claim_over_several_namespaces_with_an_idempotency_key_is_answered_once() {
     let (server, _) = memory_server().await;
-    let (_, _, both) = two_namespaces(&server, [1, 1]).await;
-    let call_key = Some(CallKey { key: Name::trusted("k"), digest: 1 });
-    let refused = both.claim(ClaimWait { call_key, ..claim_wait(1, Duration::ZERO) }).await;
-    assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
+    let (a, b, both) = two_namespaces(&server, [1, 1]).await;
+    submit(&a, 1).await;
+    submit(&b, 1).await;
+    let keyed = async |key: &str| {
+        let call_key = Some(CallKey { key: Name::trusted(key), digest: 1 });
+        ids(&both
+            .claim(ClaimWait { call_key, ..claim_wait(2, Duration::from_secs(30)) })
+            .await
+            .expect("the claim is answered"))
+    };
+    let (first, second) = (keyed("one").await, keyed("two").await);
+    assert_eq!((first.len(), second.len()), (1, 1), "each call claims from one namespace");
+    assert_ne!(first, second);
+    assert_eq!((keyed("one").await, keyed("two").await), (first, second));
 }
 
 #[tokio::test]

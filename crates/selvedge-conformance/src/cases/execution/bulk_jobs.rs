@@ -128,9 +128,9 @@ pub async fn of_many_servers_with_one_chunk_one_does_it(harness: &Harness) {
 }
 
 pub async fn executions_that_refuse_the_action_are_counted_and_named(harness: &Harness) {
-    let ids = submit(harness, 2).await;
     let ended = harness.leased(Draft::new("kind")).await;
     harness.complete(&ended, b"1").await;
+    let ids = submit(harness, 2).await;
     let all = StartBulkJob {
         filter: Filter::all(harness.namespace),
         ..start_command(harness, 1, Action::Prioritise { priority: 4 })

@@ -64,7 +64,10 @@ async fn health_and_readiness_are_reported() {
     let health = server.get("/healthz").await;
     assert_eq!((health.status, &health.json()["status"]), (200, &json!("ok")));
     let ready = server.get("/readyz").await;
-    assert_eq!((ready.status, ready.json()), (200, json!({ "status": "ready", "store": "memory" })));
+    assert_eq!(
+        (ready.status, ready.json()),
+        (200, json!({ "status": "ready", "store": "memory", "uncovered_namespaces": 0 }))
+    );
 }
 
 #[tokio::test]

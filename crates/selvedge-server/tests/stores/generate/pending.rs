@@ -34,6 +34,16 @@ async fn waiting(driver: &Driver) {
             }),
         )
         .await;
+    for input in [1, 2] {
+        let debounce = json!({ "key": "quiet", "delay_ms": FOREVER_MS });
+        let body = json!({ "kind": "debounced", "input": input, "debounce": debounce });
+        driver.server.call_ok("POST", "/v1/executions", body).await;
+    }
+    // A bulk job that runs, and one that was stopped.
+    let job = json!({ "action": { "type": "replay" }, "filter": { "lane": "no such lane" } });
+    driver.server.call_ok("POST", "/v1/bulk-jobs", job.clone()).await;
+    let stopped = driver.server.call_ok("POST", "/v1/bulk-jobs", job).await;
+    driver.server.call_ok("DELETE", &format!("/v1/bulk-jobs/{}", text(&stopped["id"])), Value::Null).await;
     // A paused lane and a draining lane.
     driver.submit(407, "paused", json!({})).await;
     driver.configure("lanes/paused", json!({ "state": "paused" })).await;
