@@ -32,6 +32,7 @@ pub fn requests() -> Vec<Request> {
     let claim = json!({"worker": "w", "lanes": ["l"], "max": 1});
     let rate = json!({"rate": {"count": 1, "window_ms": 1}});
     let limits = json!({"limits": {"tokens": {"hard": 1}}});
+    let schedule = json!({"interval_ms": 1000, "submit": {"execution": {"kind": "k"}}});
     let cancel = json!({"action": {"type": "cancel"}, "ids": []});
     let reschedule = json!({"action": {"type": "reschedule", "delay_ms": 1}, "ids": []});
     let by_filter = json!({"action": {"type": "cancel"}, "filter": {}});
@@ -77,6 +78,9 @@ pub fn requests() -> Vec<Request> {
         request("PATCH /v1/budgets/{name}", limits, &["", "/limits/tokens"]),
         request("POST /v1/budgets/{name}/usage", json!({"usage": {}}), &[""]),
         request("POST /v1/budgets/{name}/reset", json!({}), &[""]),
+        request("PUT /v1/schedules/{name}", schedule, &["", "/submit", "/submit/execution"]),
+        request("PATCH /v1/schedules/{name}", json!({}), &[""]),
+        request("POST /v1/schedules/{name}/run", json!({}), &[""]),
     ]
 }
 
