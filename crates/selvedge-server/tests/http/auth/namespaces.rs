@@ -53,7 +53,16 @@ async fn a_thing_of_another_namespace_is_not_found_whatever_the_call() {
         let reply = call(&server, &ann, "PUT", &format!("/v1/{gate}"), body).await;
         assert_eq!(reply.status, 201, "{}", reply.text());
     }
+    let schedule = json!({"interval_ms": 1000, "submit": {"execution": {"kind": "k"}}});
+    let reply = call(&server, &ann, "PUT", "/v1/schedules/s", schedule).await;
+    assert_eq!(reply.status, 201, "{}", reply.text());
     let mut calls: Vec<(&str, String, Value)> = Vec::new();
+    for end in ["", "/next", "/runs"] {
+        calls.push(("GET", format!("/v1/schedules/s{end}"), Value::Null));
+    }
+    calls.push(("PATCH", "/v1/schedules/s".into(), json!({"paused": true})));
+    calls.push(("POST", "/v1/schedules/s/run".into(), json!({})));
+    calls.push(("DELETE", "/v1/schedules/s".into(), Value::Null));
     calls.extend(READS.iter().map(|end| ("GET", format!("/v1/executions/{execution}{end}"), Value::Null)));
     for (action, body) in ACTIONS {
         let body = serde_json::from_str(body).expect("the body is JSON");
@@ -75,7 +84,8 @@ async fn a_thing_of_another_namespace_is_not_found_whatever_the_call() {
         let named = call_in(&server, &bob, Some("a"), method, path, body.clone()).await;
         check(&named, 403, "forbidden");
     }
-    for list in ["executions", "flows", "quotas", "budgets", "events", "workers", "waitpoints"] {
+    let lists = ["executions", "flows", "quotas", "budgets", "schedules", "events", "workers", "waitpoints"];
+    for list in lists {
         let listed = call(&server, &bob, "GET", &format!("/v1/{list}"), Value::Null).await.json();
         assert_eq!(listed["items"], json!([]), "{list}");
     }
