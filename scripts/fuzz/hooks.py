@@ -38,6 +38,7 @@ def prepare():
     call("PUT", "/v1/lanes/lane", {"concurrency": 100})
     call("PUT", "/v1/quotas/quota", {"concurrency": 100})
     call("PUT", "/v1/budgets/budget", {"limits": {"tokens": {"hard": 1000}}})
+    call("PUT", "/v1/schedules/schedule", {"interval_ms": 3600000, "submit": {"execution": {"kind": "k"}}})
     claims = call("POST", f"/v1/workers/{own}/claim", {"worker": "w", "lanes": [own], "max": 6})["claims"]
     ends = [
         {"op": "complete", "result": {"a": 1}},
@@ -57,7 +58,7 @@ def prepare():
 
 
 IDS = prepare()
-NAMES = {"lanes": "lane", "quotas": "quota", "budgets": "budget"}
+NAMES = {"lanes": "lane", "quotas": "quota", "budgets": "budget", "schedules": "schedule"}
 
 
 def pick(text):

@@ -14,7 +14,8 @@ use tokio::time::Instant;
 /// The age from which on the settings of a namespace are read again.
 const SETTINGS_AGE: Duration = Duration::from_secs(10);
 
-/// A checked template.
+/// A checked template. Converted at once, so its size does not matter.
+#[allow(clippy::large_enum_variant)]
 enum Checked {
     Execution(Submission),
     Flow(FlowSubmission, GraphPlan),

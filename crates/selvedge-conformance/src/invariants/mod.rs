@@ -32,7 +32,7 @@ pub async fn check(store: &dyn Store) -> Vec<String> {
     let mut by_execution: BTreeMap<ExecutionId, Vec<&Event>> = BTreeMap::new();
     for event in log.iter().flat_map(|(_, events)| events) {
         match event.execution {
-            // Spending changes no row of the execution.
+            // Neither spending nor the firing of a schedule changes the row of the execution.
             Some(_)
                 if event.version.is_none()
                     && matches!(event.fact, Fact::Spent { .. } | Fact::ScheduleFired { .. }) => {}

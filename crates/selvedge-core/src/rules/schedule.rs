@@ -141,7 +141,8 @@ impl Rule for DeleteSchedule {
     }
 }
 
-/// A checked submission of a schedule, with its interned classes.
+/// A checked submission of a schedule, with its interned classes. Few exist at a time, so its size does not matter.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]
 pub enum PreparedRun {
     /// An execution.
@@ -162,7 +163,8 @@ pub enum PreparedRun {
     },
 }
 
-/// A submission of one time, as the rule that makes it.
+/// A submission of one time, as the rule that makes it. Dropped at once, so its size does not matter.
+#[allow(clippy::large_enum_variant)]
 enum RunRule {
     Execution(Submit),
     Flow(SubmitFlow),

@@ -32,6 +32,7 @@ pub fn requests() -> Vec<Request> {
     let claim = json!({"worker": "w", "lanes": ["l"], "max": 1});
     let rate = json!({"rate": {"count": 1, "window_ms": 1}});
     let limits = json!({"limits": {"tokens": {"hard": 1}}});
+    let schedule = json!({"interval_ms": 1000, "submit": {"execution": {"kind": "k"}}});
     let cancel = json!({"action": {"type": "cancel"}, "ids": []});
     let reschedule = json!({"action": {"type": "reschedule", "delay_ms": 1}, "ids": []});
     let by_filter = json!({"action": {"type": "cancel"}, "filter": {}});
@@ -83,6 +84,9 @@ pub fn requests() -> Vec<Request> {
         request("PATCH /v1/webhooks/{name}", webhook, &["", "/filter"]),
         request("POST /v1/webhooks/{name}/rotate-secret", json!({"grace_ms": 1}), &[""]),
         request("POST /v1/webhooks/{name}/deliveries/{id}/replay", json!({}), &[""]),
+        request("PUT /v1/schedules/{name}", schedule, &["", "/submit", "/submit/execution"]),
+        request("PATCH /v1/schedules/{name}", json!({}), &[""]),
+        request("POST /v1/schedules/{name}/run", json!({}), &[""]),
     ]
 }
 

@@ -64,6 +64,9 @@ async fn a_thing_of_another_namespace_is_not_found_whatever_the_call() {
     let report = call(&server, &ann, "POST", "/v1/workers/w/report", json!({"ops": [op]})).await.json();
     let waitpoint =
         report["results"][0]["waitpoints"][0]["id"].as_str().unwrap_or_else(|| panic!("{report}"));
+    let schedule = json!({"interval_ms": 1000, "submit": {"execution": {"kind": "k"}}});
+    let reply = call(&server, &ann, "PUT", "/v1/schedules/s", schedule).await;
+    assert_eq!(reply.status, 201, "{}", reply.text());
     let mut calls: Vec<(&str, String, Value)> = Vec::new();
     calls.push(("GET", format!("/v1/waitpoints/{waitpoint}"), Value::Null));
     calls.push(("POST", format!("/v1/waitpoints/{waitpoint}/answer"), json!({"name": "go"})));
@@ -72,6 +75,12 @@ async fn a_thing_of_another_namespace_is_not_found_whatever_the_call() {
     }
     calls.push(("POST", "/v1/workers/w/drain".into(), json!({})));
     calls.push(("DELETE", "/v1/workers/w".into(), Value::Null));
+    for end in ["", "/next", "/runs"] {
+        calls.push(("GET", format!("/v1/schedules/s{end}"), Value::Null));
+    }
+    calls.push(("PATCH", "/v1/schedules/s".into(), json!({"paused": true})));
+    calls.push(("POST", "/v1/schedules/s/run".into(), json!({})));
+    calls.push(("DELETE", "/v1/schedules/s".into(), Value::Null));
     calls.extend(READS.iter().map(|end| ("GET", format!("/v1/executions/{execution}{end}"), Value::Null)));
     for (action, body) in ACTIONS {
         let body = serde_json::from_str(body).expect("the body is JSON");
@@ -93,7 +102,8 @@ async fn a_thing_of_another_namespace_is_not_found_whatever_the_call() {
         let named = call_in(&server, &bob, Some("a"), method, path, body.clone()).await;
         check(&named, 403, "forbidden");
     }
-    for list in ["executions", "flows", "quotas", "budgets", "events", "workers", "waitpoints"] {
+    let lists = ["executions", "flows", "quotas", "budgets", "schedules", "events", "workers", "waitpoints"];
+    for list in lists {
         let listed = call(&server, &bob, "GET", &format!("/v1/{list}"), Value::Null).await.json();
         assert_eq!(listed["items"], json!([]), "{list}");
     }

@@ -60,9 +60,13 @@ impl World {
             }
             _ => server.submit(json!({ "kind": "k" })).await,
         };
-        for (path, body) in
-            [("lanes", json!({})), ("quotas", json!({})), ("budgets", json!({ "limits": {} }))]
-        {
+        let schedule = json!({ "interval_ms": 1000, "submit": { "execution": { "kind": "k" } } });
+        for (path, body) in [
+            ("lanes", json!({})),
+            ("quotas", json!({})),
+            ("budgets", json!({ "limits": {} })),
+            ("schedules", schedule),
+        ] {
             server.configure(&format!("{path}/n"), body).await;
         }
         let delivery = match path.starts_with("/v1/webhooks") {
