@@ -108,7 +108,7 @@ fn serve(mut stream: TcpStream, (state, changed): &(Mutex<State>, Condvar)) {
 
 fn serve_webhooks(place: &impl Place) -> Server {
     let mut serve = command();
-    serve.args(["serve", "--webhook-allow-private", "--webhook-timeout", "2s", "--store", &place.store()]);
+    serve.args(["serve", "--webhook-allow-private", "--webhook-timeout", "5s", "--store", &place.store()]);
     Server::spawn(serve)
 }
 

@@ -10,7 +10,7 @@
 mod parts;
 mod public;
 
-pub use parts::{EdgeUpdate, Failure, LeaseRef, Next, RenewedLease, SuspensionNotice};
+pub use parts::{EdgeUpdate, Failure, LeaseRef, Next, RenewedLease, SuspensionNotice, WebhookChange};
 pub use public::{EVENT_TYPES, EventBody};
 
 use crate::amount::Amount;
@@ -26,7 +26,6 @@ use crate::step::StepKind;
 use crate::suspension::{OnTimeout, ResumedBy};
 use crate::text::shortened;
 use crate::token::TokenKeyId;
-use crate::webhook::PauseReason;
 use crate::{ExecutionId, Name, Suspension, Timestamp, WaitpointId, transition::Cause};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -537,31 +536,6 @@ pub enum Fact {
         code: String,
         /// The message of the refusal.
         detail: String,
-    },
-}
-
-/// A change of a webhook. Stored: variants are only appended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum WebhookChange {
-    /// An operator created it.
-    Created,
-    /// An operator changed or resumed it.
-    Changed,
-    /// An operator deleted it.
-    Deleted,
-    /// An operator rotated its secret.
-    SecretRotated {
-        /// The time for which the old secret signs, too, in milliseconds.
-        grace_ms: i64,
-    },
-    /// It was paused.
-    Paused(PauseReason),
-    /// The log dropped events before they could be delivered.
-    Missed {
-        /// The number of these events.
-        count: u64,
-        /// The number of events that the webhook has missed so far.
-        total: u64,
     },
 }
 

@@ -9,7 +9,11 @@ use tokio::net::TcpListener;
 
 /// Delivers one event to a receiver that behaves so, and returns the delivery once it has failed or succeeded.
 async fn deliver_to(url: &str) -> Value {
-    let server = start(WebhookOptions { timeout: Duration::from_millis(500), ..quick() }).await;
+    deliver_within(Duration::from_secs(20), url).await
+}
+
+async fn deliver_within(timeout: Duration, url: &str) -> Value {
+    let server = start(WebhookOptions { timeout, ..quick() }).await;
     create(&server, "w", url, &["execution.submitted"]).await;
     server.submit(json!({ "kind": "k" })).await;
     let tried = |webhook: &Value| webhook["delivered"] == 1 || webhook["failing_since_at"].is_string();
@@ -21,7 +25,7 @@ async fn deliver_to(url: &str) -> Value {
 #[tokio::test]
 async fn a_receiver_that_hangs_fails_after_the_time_limit() {
     let receiver = Receiver::answering(|_, _| Answer::Hang).await;
-    let delivery = deliver_to(&receiver.url()).await;
+    let delivery = deliver_within(Duration::from_millis(500), &receiver.url()).await;
     assert_eq!(
         (&delivery["state"], &delivery["error"]),
         (&json!("pending"), &json!("no response within 500 ms"))
