@@ -15,6 +15,7 @@ mod namespace;
 mod notify;
 mod reconcilers;
 mod registry;
+pub mod request;
 mod sync;
 mod traces;
 
