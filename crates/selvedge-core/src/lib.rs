@@ -21,6 +21,7 @@
 //! - [`digest`]: the fingerprints by which repeated calls are recognised;
 //! - [`api_key`]: API keys;
 //! - [`bulk_job`]: bulk jobs;
+//! - [`inbox`]: submissions from SQL;
 //! - [`access`]: the roles of API keys and their permissions;
 //! - [`explain`](mod@explain): the reasons why an execution does not run.
 
@@ -38,6 +39,7 @@ pub mod filter;
 pub mod flow;
 pub mod gate;
 pub mod id;
+pub mod inbox;
 pub mod json;
 pub mod log;
 pub mod name;

@@ -121,6 +121,7 @@ impl Tables {
             stale: expired || self.has_old_frames(now) || self.sessions.values().any(deletable),
             gates: self.gates.next_due(),
             bulk_jobs: self.records.bulk_jobs.values().map(|job| job.due_at).min(),
+            inbox: None,
             lanes: self.gates.has_lanes(),
             newest_class: self.newest_class(),
         }

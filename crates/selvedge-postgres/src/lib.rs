@@ -16,6 +16,7 @@ mod bounds;
 mod bulk_jobs;
 mod connection;
 mod gates;
+mod inbox;
 mod load;
 mod log;
 mod notifications;

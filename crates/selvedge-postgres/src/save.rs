@@ -13,6 +13,7 @@ use crate::connection::history::History;
 use crate::connection::pipeline::{Parameters, Pipeline};
 use crate::connection::{Connection, StatementError};
 use crate::gates::GateRows;
+use crate::inbox;
 use crate::records;
 use crate::row::Micros;
 use crate::save_flows::{self, FlowRows};
@@ -135,6 +136,7 @@ pub async fn save_and_commit(
     records::save_token_keys(changes, &mut saving);
     api_keys::save(changes, &mut saving);
     bulk_jobs::save(changes, &mut saving);
+    inbox::save(changes, &mut saving);
     saving.rows(pairs, &sql::CLASS_PRIORITIES_UPSERT, |pairs| {
         vec![
             column(pairs, |((class, _), _)| *class),

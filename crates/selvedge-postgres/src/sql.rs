@@ -94,6 +94,10 @@ const API_KEY: &str = "id, digest, name, role, namespaces, created_at, expires_a
 /// The columns of a bulk job.
 const BULK_JOB: &str = "id, namespace, state, created_at, ended_at, due_at, spec, progress";
 
+/// The columns of a row of the inbox.
+const INBOX: &str =
+    "number, namespace, refused_at, problem::text, xid::text, id, flow, role, submitted_at, body";
+
 /// Every placeholder with its text. A text may contain placeholders that come later.
 static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     let mut placeholders = Vec::new();
@@ -102,6 +106,7 @@ static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     add("bound", BOUND);
     add("api_key", API_KEY);
     add("bulk_job", BULK_JOB);
+    add("inbox", INBOX);
     add("ageing", &format!("interval '{AGEING_MS} milliseconds'"));
     add("columns", EXECUTION);
     add("flow", FLOW);
@@ -254,6 +259,13 @@ statements! {
     HISTORY_PAGES_DELETE = "history_pages/delete";
     HISTORY_PAGES_INSERT = "history_pages/insert";
     HISTORY_PAGES_LIST = "history_pages/list";
+    INBOX_COUNT = "inbox/count";
+    INBOX_DELETE = "inbox/delete";
+    INBOX_DELETE_OLD = "inbox/delete_old";
+    INBOX_LIST_PENDING = "inbox/list_pending";
+    INBOX_LIST_REFUSED = "inbox/list_refused";
+    INBOX_LOCK = "inbox/lock";
+    INBOX_UPDATE = "inbox/update";
     KEYS_DELETE = "keys/delete";
     KEYS_DELETE_EXPIRED = "keys/delete_expired";
     KEYS_INSERT = "keys/insert";

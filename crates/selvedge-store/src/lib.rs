@@ -20,8 +20,8 @@ mod wrapper;
 
 pub use contract::{Decision, Store};
 pub use data::{
-    Deletion, Depth, Description, DueFlow, DueRow, Entries, Entry, FlowDue, Head, LaneCounts, LogLimit,
-    NamespaceSettings, Notification, Overview, Stored, Transaction,
+    Deletion, Depth, Description, DueFlow, DueRow, Entries, Entry, FlowDue, Head, InboxCounts, LaneCounts,
+    LogLimit, NamespaceSettings, Notification, Overview, Stored, Transaction,
 };
 pub use error::Error;
 pub use list::{COUNT_SCAN_MAX, ListPage, ListScan, PAGE_BYTES, READ_MAX, SCAN_MAX, within_page};

@@ -207,6 +207,7 @@ pub fn attempt_end(fact: &Fact) -> Option<(u32, AttemptEnd)> {
         | Fact::ApiKeyRevoked { .. }
         | Fact::BulkJobStarted { .. }
         | Fact::BulkJobEnded { .. }
+        | Fact::InboxRefused { .. }
         | Fact::Held { .. }
         | Fact::Admitted { .. }
         | Fact::GateConfigured { .. }

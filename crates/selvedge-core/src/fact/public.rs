@@ -252,6 +252,12 @@ impl Fact {
                 });
                 vec![("operator.bulk_job_ended", data)]
             }
+            Fact::InboxRefused { number, id, code, detail, pointer } => {
+                let data = json!({
+                    "number": number, "id": id, "code": code, "detail": detail, "pointer": pointer,
+                });
+                vec![("inbox.refused", data)]
+            }
             Fact::Held { gate, reason, until } => {
                 let mut data = time_data("until_at", *until);
                 data["gate"] = gate_data(gate);
@@ -345,6 +351,7 @@ pub const EVENT_TYPES: &[&str] = &[
     "key.revoked",
     "operator.bulk_job_started",
     "operator.bulk_job_ended",
+    "inbox.refused",
     "execution.held",
     "execution.released",
     "execution.adopted",

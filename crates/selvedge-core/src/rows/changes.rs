@@ -5,6 +5,7 @@ use crate::api_key::ApiKey;
 use crate::bulk_job::{BulkJob, BulkJobId};
 use crate::flow::Counts;
 use crate::gate::{Gate, GateId, LedgerEntry};
+use crate::inbox::{InboxNumber, InboxRow};
 use crate::log::Event;
 use crate::outbox::{OutboxName, OutboxRow};
 use crate::rows::HistoryPage;
@@ -57,6 +58,8 @@ pub struct Changes {
     pub api_keys: Vec<ApiKey>,
     /// Bulk jobs to upsert and to delete.
     pub bulk_jobs: Entries<BulkJob, BulkJobId>,
+    /// Rows of the inbox whose refusal to save, and rows to delete.
+    pub inbox: Entries<InboxRow, InboxNumber>,
     /// Gates.
     pub gates: Guarded<Gate, (Gate, u32), GateId>,
     /// Amounts to add to the ledger.
@@ -124,6 +127,7 @@ impl Changes {
             token_keys,
             api_keys,
             bulk_jobs,
+            inbox,
             gates,
             ledger,
             unread,
@@ -145,6 +149,7 @@ impl Changes {
             && token_keys.is_empty()
             && api_keys.is_empty()
             && bulk_jobs.is_empty()
+            && inbox.is_empty()
             && gates.is_empty()
             && ledger.is_empty()
             && unread.is_empty()

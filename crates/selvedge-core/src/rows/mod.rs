@@ -12,6 +12,7 @@ pub use payload::{Payload, Relative, StoredRelative, inline_limit};
 use crate::api_key::ApiKey;
 use crate::bulk_job::BulkJob;
 use crate::gate::Gate;
+use crate::inbox::InboxRow;
 use crate::outbox::OutboxRow;
 use crate::stream::Stream;
 use crate::token::TokenKey;
@@ -64,6 +65,8 @@ pub struct Rows {
     pub api_keys: Vec<ApiKey>,
     /// Bulk jobs.
     pub bulk_jobs: Vec<BulkJob>,
+    /// Rows of the inbox.
+    pub inbox: Vec<InboxRow>,
     /// Answers to queries that are not rows of a table.
     pub found: Found,
 }

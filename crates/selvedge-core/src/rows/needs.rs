@@ -4,6 +4,7 @@ use crate::api_key::ApiKeyId;
 use crate::bulk_job::BulkJobId;
 use crate::execution::ClaimOrder;
 use crate::gate::{GateId, GateName};
+use crate::inbox::InboxNumber;
 use crate::outbox::OutboxName;
 use crate::rows::{KeyName, inline_limit};
 use crate::stream::StreamName;
@@ -189,6 +190,8 @@ pub struct Queries {
     pub api_keys: Vec<ApiKeyId>,
     /// Bulk jobs to lock, after all executions of the same load.
     pub bulk_jobs: Vec<BulkJobId>,
+    /// Rows of the inbox to lock, skipping those that another transaction has locked.
+    pub inbox: Vec<InboxNumber>,
     /// Read the classes that were interned after this one.
     pub classes_after: Option<ClassId>,
 }
@@ -210,6 +213,7 @@ impl Queries {
             token_keys,
             api_keys,
             bulk_jobs,
+            inbox,
             classes_after,
         } = self;
         members.is_empty()
@@ -224,6 +228,7 @@ impl Queries {
             && !token_keys
             && api_keys.is_empty()
             && bulk_jobs.is_empty()
+            && inbox.is_empty()
             && classes_after.is_none()
     }
 
@@ -253,6 +258,7 @@ impl Queries {
             token_keys,
             api_keys,
             bulk_jobs,
+            inbox,
             classes_after,
         } = self;
         retain_new(members, &mut loaded.members);
@@ -266,6 +272,7 @@ impl Queries {
         loaded.token_keys |= *token_keys;
         retain_new(api_keys, &mut loaded.api_keys);
         retain_new(bulk_jobs, &mut loaded.bulk_jobs);
+        retain_new(inbox, &mut loaded.inbox);
         // Classes are read after every row of the same load, so once is enough.
         *classes_after = classes_after.filter(|_| loaded.classes_after.is_none());
         loaded.classes_after = loaded.classes_after.or(*classes_after);

@@ -204,6 +204,7 @@ impl Work {
             token_keys,
             api_keys,
             bulk_jobs,
+            inbox,
             found,
         } = rows;
         if !self.stopped {
@@ -249,6 +250,7 @@ impl Work {
         self.records.load(signals, steps, waitpoints, token_keys, found.records);
         self.records.load_api_keys(api_keys);
         self.records.load_bulk_jobs(bulk_jobs);
+        self.records.load_inbox(inbox);
         self.gates.load(asked, gates, found.held);
     }
 

@@ -4,6 +4,7 @@
 use crate::api_key::{ApiKey, ApiKeyId};
 use crate::bulk_job::{BulkJob, BulkJobId};
 use crate::gate::{Gate, GateId};
+use crate::inbox::{InboxNumber, InboxRow};
 use crate::outbox::{OutboxName, OutboxRow};
 use crate::rows::{KeyName, KeyRow, Payload, ResultChange};
 use crate::stream::{Stream, StreamName};
@@ -154,6 +155,15 @@ impl Row for BulkJob {
 
     fn key(&self) -> BulkJobId {
         self.id
+    }
+}
+
+impl Row for InboxRow {
+    type Key = InboxNumber;
+    type Extra = ();
+
+    fn key(&self) -> InboxNumber {
+        self.number
     }
 }
 

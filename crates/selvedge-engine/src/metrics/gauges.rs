@@ -13,7 +13,7 @@ use selvedge_core::flow::FlowState;
 use selvedge_core::gate::{BudgetScope, Config, Gate, GateKind, LaneState};
 use selvedge_core::state::StateName;
 use selvedge_core::{Name, NamespaceId, Timestamp};
-use selvedge_store::{Error, Store};
+use selvedge_store::{Error, InboxCounts, Store};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -77,6 +77,10 @@ pub struct Gauges {
     pub budgets: Vec<BudgetUse>,
     /// The number of namespaces that were not read.
     pub unmeasured: usize,
+    /// The submissions from SQL that wait to be taken in.
+    pub inbox: InboxCounts,
+    /// The time since the first of them was written.
+    pub inbox_age_seconds: f64,
 }
 
 /// Reads gauges and keeps them for a while.
@@ -150,6 +154,10 @@ async fn read(engine: &Inner) -> Result<Gauges, Error> {
             }
         }
     }
+    gauges.inbox = store.count_inbox(None, COUNT_BOUND).await?;
+    let now = engine.metrics.store_time();
+    let age_us = gauges.inbox.oldest.map_or(0, |oldest| now.micros() - oldest.micros());
+    gauges.inbox_age_seconds = age_us.max(0) as f64 / 1e6;
     gauges.bound();
     Ok(gauges)
 }

@@ -36,6 +36,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 13, minimum_reader: 12, sql: include_str!("../migrations/0013_api_keys.sql") },
     Migration { version: 14, minimum_reader: 12, sql: include_str!("../migrations/0014_rollups.sql") },
     Migration { version: 15, minimum_reader: 12, sql: include_str!("../migrations/0015_bulk_jobs.sql") },
+    // A program that does not know the inbox leaves its rows to those that do.
+    Migration { version: 18, minimum_reader: 12, sql: include_str!("../migrations/0018_inbox.sql") },
 ];
 
 /// The key of the advisory lock under which one server at a time migrates, for all Selvedge schemas of a database.

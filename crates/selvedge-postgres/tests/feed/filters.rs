@@ -285,6 +285,7 @@ async fn an_event_of_every_type_reaches_subscribers_to_its_namespace_and_its_tag
                     | Fact::ApiKeyRevoked { .. }
                     | Fact::BulkJobStarted { .. }
                     | Fact::BulkJobEnded { .. }
+                    | Fact::InboxRefused { .. }
                     | Fact::GateConfigured { .. }
                     | Fact::GateRemoved { .. }
                     | Fact::Spent { .. }

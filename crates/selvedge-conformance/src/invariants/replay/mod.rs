@@ -179,6 +179,7 @@ impl Replay {
             | Fact::ApiKeyRevoked { .. }
             | Fact::BulkJobStarted { .. }
             | Fact::BulkJobEnded { .. }
+            | Fact::InboxRefused { .. }
             | Fact::GateConfigured { .. }
             | Fact::GateRemoved { .. }
             | Fact::Spent { .. }
@@ -265,6 +266,7 @@ impl Replay {
             | Fact::ApiKeyRevoked { .. }
             | Fact::BulkJobStarted { .. }
             | Fact::BulkJobEnded { .. }
+            | Fact::InboxRefused { .. }
             | Fact::Held { .. }
             | Fact::Admitted { .. }
             | Fact::GateConfigured { .. }
@@ -358,6 +360,7 @@ impl Replay {
             | Fact::ApiKeyRevoked { .. }
             | Fact::BulkJobStarted { .. }
             | Fact::BulkJobEnded { .. }
+            | Fact::InboxRefused { .. }
             | Fact::Held { .. }
             | Fact::Admitted { .. }
             | Fact::GateConfigured { .. }

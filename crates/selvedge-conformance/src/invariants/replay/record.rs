@@ -195,7 +195,8 @@ impl Recorded {
             | Fact::ApiKeyCreated { .. }
             | Fact::ApiKeyRevoked { .. }
             | Fact::BulkJobStarted { .. }
-            | Fact::BulkJobEnded { .. } => vec![],
+            | Fact::BulkJobEnded { .. }
+            | Fact::InboxRefused { .. } => vec![],
         }
     }
 

@@ -1,11 +1,12 @@
 -- Returns one row with everything that reconcilers need to know to sleep: the time; the next due time of each kind in
 -- $5; whether a lease has expired; whether a session (unseen for $1 milliseconds), a key or a best-effort frame (older
 -- than $4 milliseconds) can be deleted; the newest class; the oldest outbox row of each kind in $2; the next due time
--- of flows of each kind in $3; the next due time of a gate; whether a lane is configured; and the time at which a
--- bulk job is due. An index condition cannot
--- contain a volatile function, so the time is read once in a subquery.
+-- of flows of each kind in $3; the next due time of a gate; whether a lane is configured; the time at which a
+-- bulk job is due; the time of the first row in the inbox that waits, and that of the first refused one. An index condition
+-- cannot contain a volatile function, so the time is read once in a subquery.
 -- Locks: none. Index: executions_due once per kind; executions_lease and sessions_pkey once per session with leases;
--- keys_expired; frames_old; classes_pkey; outbox_waiting and flows_due once per kind; gates_due; gates_configured; bulk_jobs_due.
+-- keys_expired; frames_old; classes_pkey; outbox_waiting and flows_due once per kind; gates_due; gates_configured;
+-- bulk_jobs_due; inbox_pending; inbox_refused_at.
 select
   clock_timestamp() as now,
   array(
@@ -94,4 +95,18 @@ select
     from bulk_jobs
     order by due_at
     limit 1
-  ) as bulk_jobs
+  ) as bulk_jobs,
+  (
+    select submitted_at
+    from inbox
+    where refused_at is null
+    order by xid, number
+    limit 1
+  ) as inbox,
+  (
+    select refused_at
+    from inbox
+    where refused_at is not null
+    order by refused_at
+    limit 1
+  ) as refused
