@@ -96,22 +96,18 @@ begin
 end
 $$;
 
--- Refuses a name that is empty, too long, or contains a control character.
-create function inbox_check_name(field text, value text, size integer) returns void
-language plpgsql
+-- Returns what is wrong with a name: it is empty, too long, or contains a control character. Null if it is valid.
+create function inbox_invalid_name(field text, value text, size integer) returns text
+language sql
 immutable
 as $$
-begin
-  if value = '' then
-    raise exception using errcode = '22023', message = format('%s must not be empty', field);
-  elsif octet_length(value) > size then
-    raise exception using errcode = '22023',
-      message = format('%s is %s bytes long; at most %s are allowed', field, octet_length(value), size);
-  elsif value ~ '[\x01-\x1f\x7f]' then
-    raise exception using errcode = '22023',
-      message = format('%s contains a control character; only printable text is allowed', field);
-  end if;
-end
+  select case
+    when value = '' then format('%s must not be empty', field)
+    when octet_length(value) > size
+      then format('%s is %s bytes long; at most %s are allowed', field, octet_length(value), size)
+    when value ~ '[\x01-\x1f\x7f]'
+      then format('%s contains a control character; only printable text is allowed', field)
+  end
 $$;
 
 -- Submits an execution as part of the caller's transaction. Returns the id that the execution will have.
@@ -151,63 +147,58 @@ declare
   submitted uuid := coalesce(id, inbox_new_id());
   body text;
 begin
-  if kind is null then
-    raise exception using errcode = '22023', message = 'kind is missing';
-  end if;
-  if namespace is null then
-    raise exception using errcode = '22023', message = 'namespace is missing';
-  end if;
-  perform inbox_check_name('kind', kind, 200);
-  if lane is not null then
-    perform inbox_check_name('lane', lane, 200);
-  end if;
-  if namespace <> 'default' then
-    perform inbox_check_name('namespace', namespace, 200);
-  end if;
-  if idempotency_key is not null then
-    perform inbox_check_name('idempotency_key', idempotency_key, 512);
-  end if;
-  if unique_while_active is not null then
-    perform inbox_check_name('unique_while_active', unique_while_active, 512);
-  end if;
-  if fairness_key is not null then
-    perform inbox_check_name('fairness_key', fairness_key, 512);
-  end if;
-  if octet_length(input::text) > 1048576 then
-    raise exception using errcode = '22023',
-      message = format('input is %s bytes long; at most 1048576 are allowed', octet_length(input::text));
-  end if;
-  if priority not between -100 and 100 then
-    raise exception using errcode = '22023',
-      message = format('priority is %s; it must be between -100 and 100', priority);
-  end if;
-  if least(
-    idempotency_window_ms, delay_ms, start_by_ms, attempt_timeout_ms, deadline_ms, retention_ms
-  ) < 0 then
-    raise exception using errcode = '22023',
-      message = 'idempotency_window_ms, delay_ms, start_by_ms, attempt_timeout_ms, deadline_ms and retention_ms must not be negative';
-  end if;
-  if delay_until_at is not null and delay_ms is not null then
-    raise exception using errcode = '22023',
-      message = 'delay_ms cannot be combined with delay_until_at; give only one of them';
-  end if;
-  if not isfinite(delay_until_at) then
-    raise exception using errcode = '22023', message = 'delay_until_at must be a time';
-  end if;
-  if tags is not null and (
-    jsonb_typeof(tags) <> 'object'
-    or exists (select from jsonb_each(tags) as entry where jsonb_typeof(entry.value) <> 'string')
-  ) then
-    raise exception using errcode = '22023', message = 'tags must be an object whose values are strings';
-  end if;
-  if array_position(capabilities, null) is not null or array_position(quotas, null) is not null then
-    raise exception using errcode = '22023', message = 'capabilities and quotas must not contain nulls';
-  end if;
-  if json_typeof(retry) <> 'object' or json_typeof(concurrency) <> 'object' then
-    raise exception using errcode = '22023', message = 'retry and concurrency must be objects';
-  end if;
-  if json_typeof(budgets) <> 'array' then
-    raise exception using errcode = '22023', message = 'budgets must be an array';
+  -- One condition for all, because each statement of a function costs time. A null argument makes its condition null.
+  if kind is null
+    or namespace is null
+    or kind = '' or octet_length(kind) > 200 or kind ~ '[\x01-\x1f\x7f]'
+    or lane = '' or octet_length(lane) > 200 or lane ~ '[\x01-\x1f\x7f]'
+    or namespace = '' or octet_length(namespace) > 200 or namespace ~ '[\x01-\x1f\x7f]'
+    or idempotency_key = '' or octet_length(idempotency_key) > 512 or idempotency_key ~ '[\x01-\x1f\x7f]'
+    or unique_while_active = '' or octet_length(unique_while_active) > 512 or unique_while_active ~ '[\x01-\x1f\x7f]'
+    or fairness_key = '' or octet_length(fairness_key) > 512 or fairness_key ~ '[\x01-\x1f\x7f]'
+    or octet_length(input::text) > 1048576
+    or priority not between -100 and 100
+    or least(idempotency_window_ms, delay_ms, start_by_ms, attempt_timeout_ms, deadline_ms, retention_ms) < 0
+    or num_nonnulls(delay_until_at, delay_ms) = 2
+    or not isfinite(delay_until_at)
+    or jsonb_typeof(tags) <> 'object'
+    or jsonb_path_exists(tags, '$.* ? (@.type() != "string")')
+    or array_position(capabilities, null) is not null
+    or array_position(quotas, null) is not null
+    or json_typeof(retry) <> 'object'
+    or json_typeof(concurrency) <> 'object'
+    or json_typeof(budgets) <> 'array'
+  then
+    raise exception using
+      errcode = '22023',
+      message = case
+        when kind is null then 'kind is missing'
+        when namespace is null then 'namespace is missing'
+        when octet_length(input::text) > 1048576
+          then format('input is %s bytes long; at most 1048576 are allowed', octet_length(input::text))
+        when priority not between -100 and 100
+          then format('priority is %s; it must be between -100 and 100', priority)
+        when least(idempotency_window_ms, delay_ms, start_by_ms, attempt_timeout_ms, deadline_ms, retention_ms) < 0
+          then 'idempotency_window_ms, delay_ms, start_by_ms, attempt_timeout_ms, deadline_ms and retention_ms must not be negative'
+        when num_nonnulls(delay_until_at, delay_ms) = 2
+          then 'delay_ms cannot be combined with delay_until_at; give only one of them'
+        when not isfinite(delay_until_at) then 'delay_until_at must be a time'
+        when jsonb_typeof(tags) <> 'object' or jsonb_path_exists(tags, '$.* ? (@.type() != "string")')
+          then 'tags must be an object whose values are strings'
+        when array_position(capabilities, null) is not null then 'capabilities must not contain null'
+        when array_position(quotas, null) is not null then 'quotas must not contain null'
+        when json_typeof(retry) <> 'object' then 'retry must be an object'
+        when json_typeof(concurrency) <> 'object' then 'concurrency must be an object'
+        when json_typeof(budgets) <> 'array' then 'budgets must be an array'
+        else coalesce(
+          inbox_invalid_name('kind', kind, 200),
+          inbox_invalid_name('lane', lane, 200),
+          inbox_invalid_name('namespace', namespace, 200),
+          inbox_invalid_name('idempotency_key', idempotency_key, 512),
+          inbox_invalid_name('unique_while_active', unique_while_active, 512),
+          inbox_invalid_name('fairness_key', fairness_key, 512)
+        )
+      end;
   end if;
   -- A part with a null argument is null, and left out.
   body := concat(
@@ -267,7 +258,10 @@ begin
   if namespace is null then
     raise exception using errcode = '22023', message = 'namespace is missing';
   end if;
-  perform inbox_check_name('namespace', namespace, 200);
+  unknown := inbox_invalid_name('namespace', namespace, 200);
+  if unknown is not null then
+    raise exception using errcode = '22023', message = unknown;
+  end if;
   if coalesce(json_typeof(body), 'null') <> 'object' then
     raise exception using errcode = '22023', message = 'body must be an object';
   end if;
@@ -308,6 +302,6 @@ $$;
 -- Everyone may execute a new function, unless that is revoked.
 revoke all on function inbox_new_id from public;
 revoke all on function inbox_caller from public;
-revoke all on function inbox_check_name from public;
+revoke all on function inbox_invalid_name from public;
 revoke all on function submit from public;
 revoke all on function submit_flow from public;

@@ -29,7 +29,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Types of events about a worker, a key, a gate or all tokens. Only executions and flows have tags.
-const UNTAGGED: [&str; 13] = [
+const UNTAGGED: [&str; 14] = [
+    "inbox.refused",
     "operator.bulk_job_started",
     "operator.bulk_job_ended",
     "key.created",
@@ -261,6 +262,7 @@ async fn an_event_of_every_type_reaches_subscribers_to_its_namespace_and_its_tag
     run_workers(&server).await;
     run_leases(&server).await;
     run_operators(&server).await;
+    sandbox.plain().await.run("select submit('k', quotas => array['none'])").await;
     run_flows(&server).await;
     run_suspensions(&server).await;
     run_gates(&server).await;

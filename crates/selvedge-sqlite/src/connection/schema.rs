@@ -15,7 +15,7 @@ struct Migration {
     minimum_reader: i32,
 }
 
-const MIGRATIONS: [Migration; 21] = [
+const MIGRATIONS: [Migration; 22] = [
     first(include_str!("../migrations/0001_names.sql")),
     first(include_str!("../migrations/0002_executions.sql")),
     first(include_str!("../migrations/0003_keys.sql")),
@@ -38,6 +38,7 @@ const MIGRATIONS: [Migration; 21] = [
     pools(include_str!("../migrations/0019_api_keys.sql")),
     pools(include_str!("../migrations/0020_rollups.sql")),
     pools(include_str!("../migrations/0021_bulk_jobs.sql")),
+    pools(include_str!("../migrations/0022_views.sql")),
 ];
 
 /// A migration for pools: a program that does not know them would insert executions that claims do not find.
