@@ -4,7 +4,7 @@
 //! transaction: see [`TakeIn`].
 
 use super::runtime::{ReconcilerContext, RowId};
-use super::{PAGE, PAGES, Reconciler, Tally};
+use super::{PAGE, Reconciler, Tally};
 use crate::Error;
 use crate::namespace::planned_graph;
 use crate::request::fields::{Fields, InvalidBody};
@@ -20,8 +20,10 @@ use selvedge_core::rules::submit_flow::{FlowSubmission, SubmitFlow};
 use selvedge_core::{Class, ClassId, ExecutionId, FlowId, Name, NamespaceId, Refusal, Submission, Timestamp};
 use selvedge_store::Overview;
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+/// The time after which a tick begins no further page. The next tick continues at once.
+const RUN_FOR: Duration = Duration::from_secs(2);
 /// The namespace whose log records the refusal of a row for a name that no namespace can have.
 const DEFAULT_NAMESPACE: &str = "default";
 
@@ -46,7 +48,8 @@ impl Reconciler for Inbox {
         let registry = context.committer.registry();
         let only = context.scope.namespace.map(|namespace| registry.namespace_name(namespace));
         let (mut tally, mut after) = (Tally::default(), None);
-        for _ in 0..PAGES {
+        let until = Instant::now() + RUN_FOR;
+        while Instant::now() < until {
             let page = context.store.pending_inbox(only.as_ref(), after, PAGE).await?;
             after = page.last().map(|entry| (entry.transaction, entry.row.number));
             if after.is_none() {

@@ -6,7 +6,6 @@ use selvedge_engine::Error;
 use selvedge_engine::core::inbox::{InboxEntry, InboxNumber};
 use selvedge_engine::core::rules::inbox::InboxChange;
 use selvedge_engine::core::{ExecutionId, Refusal};
-use selvedge_engine::store::Store;
 
 fn problem(entry: &InboxEntry) -> (&str, Option<&str>) {
     let (_, problem) = entry.row.refused.as_ref().expect("it was refused");
