@@ -34,7 +34,7 @@ impl PostgresStore {
         rows.iter().map(entry).collect()
     }
 
-    /// Returns a page of the refused rows of a namespace, newest first.
+    /// Returns a page of the refused rows of a namespace, newest first, without their requests.
     pub(crate) async fn list_refused_inbox(
         &self,
         namespace: &Name,
@@ -54,7 +54,8 @@ impl PostgresStore {
         bound: u64,
     ) -> Result<InboxCounts, Error> {
         let (namespace, bound) = (namespace.map(Name::as_str), i64::try_from(bound).unwrap_or(i64::MAX));
-        let rows = self.query(&sql::INBOX_COUNT, &[&namespace, &bound]).await?;
+        let snapshot = self.glances.inbox_snapshot();
+        let rows = self.query(&sql::INBOX_COUNT, &[&namespace, &bound, &snapshot]).await?;
         let counts = |row: &Row| InboxCounts {
             pending: row.get::<_, i64>(0) as u64,
             oldest: row.get::<_, Option<Micros>>(1).map(Micros::time),

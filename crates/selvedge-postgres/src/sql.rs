@@ -94,9 +94,8 @@ const API_KEY: &str = "id, digest, name, role, namespaces, created_at, expires_a
 /// The columns of a bulk job.
 const BULK_JOB: &str = "id, namespace, state, created_at, ended_at, due_at, spec, progress";
 
-/// The columns of a row of the inbox.
-const INBOX: &str =
-    "number, namespace, refused_at, problem::text, xid::text, id, flow, role, submitted_at, body";
+/// The columns of a row of the inbox, without its request.
+const INBOX: &str = "number, namespace, refused_at, problem::text, xid::text, id, flow, role, submitted_at";
 
 /// Every placeholder with its text. A text may contain placeholders that come later.
 static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {

@@ -32,7 +32,7 @@ with found as materialized (
   from found
   window page as (order by xid, number)
 )
-select {inbox}
+select {inbox}, body
 from inbox
 where number = any(array(
   select number
