@@ -22,6 +22,7 @@
 //! - [`api_key`]: API keys;
 //! - [`bulk_job`]: bulk jobs;
 //! - [`webhook`]: webhooks and their deliveries;
+//! - [`inbox`]: submissions from SQL;
 //! - [`access`]: the roles of API keys and their permissions;
 //! - [`explain`](mod@explain): the reasons why an execution does not run.
 
@@ -39,6 +40,7 @@ pub mod filter;
 pub mod flow;
 pub mod gate;
 pub mod id;
+pub mod inbox;
 pub mod json;
 pub mod log;
 pub mod name;

@@ -17,6 +17,7 @@ mod namespace;
 mod notify;
 mod reconcilers;
 mod registry;
+pub mod request;
 mod runs;
 mod sync;
 mod traces;

@@ -1,7 +1,7 @@
 //! Prepares the submissions of schedules: checks them and interns their classes, before the transaction that makes them.
 
-use crate::Error;
 use crate::registry::Registry;
+use crate::{Error, ServerDefaults};
 use selvedge_core::plan::GraphPlan;
 use selvedge_core::rules::schedule::PreparedRun;
 use selvedge_core::rules::submit_flow::FlowSubmission;
@@ -23,21 +23,25 @@ enum Checked {
 
 /// Checks a template. The refusal points to the field in the request that has the template at `/submit`.
 pub fn check(template: &Template) -> Result<(), Refusal> {
-    check_with(template, None).map(drop)
+    check_with(template, &ServerDefaults::default(), None).map(drop)
 }
 
-fn check_with(template: &Template, retention_ms: Option<i64>) -> Result<Checked, Refusal> {
+fn check_with(
+    template: &Template,
+    defaults: &ServerDefaults,
+    retention_ms: Option<i64>,
+) -> Result<Checked, Refusal> {
     match template {
         Template::Execution(draft) => {
             let mut draft = (**draft).clone();
-            draft.namespace_retention_ms = retention_ms;
+            defaults.add_to(&mut draft, retention_ms);
             let checked = draft.check().map_err(|refusal| refusal.with_pointer_prefix("/submit/execution"));
             checked.map(Checked::Execution)
         }
         Template::Flow(draft) => {
             let mut draft = (**draft).clone();
             for node in &mut draft.graph.nodes {
-                node.draft.namespace_retention_ms = retention_ms;
+                defaults.add_to(&mut node.draft, retention_ms);
             }
             let checked = draft.check().map_err(|refusal| refusal.with_pointer_prefix("/submit/flow"));
             checked.map(|(submission, plan)| Checked::Flow(submission, plan))
@@ -56,6 +60,7 @@ fn gives_retention(template: &Template) -> bool {
 pub async fn prepare(
     store: &dyn Store,
     registry: &Registry,
+    defaults: &ServerDefaults,
     namespace: NamespaceId,
     template: &Template,
 ) -> Result<Result<PreparedRun, Refusal>, Error> {
@@ -63,7 +68,7 @@ pub async fn prepare(
         true => None,
         false => default_retention(store, registry, namespace).await?,
     };
-    Ok(match check_with(template, retention_ms) {
+    Ok(match check_with(template, defaults, retention_ms) {
         Err(refusal) => Err(refusal),
         Ok(Checked::Execution(submission)) => {
             let classes = registry.intern(&[submission.class(namespace)]).await?;

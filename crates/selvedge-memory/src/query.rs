@@ -122,6 +122,7 @@ impl Tables {
             gates: self.gates.next_due(),
             bulk_jobs: self.records.bulk_jobs.values().map(|job| job.due_at).min(),
             schedules: self.schedules.next_due(),
+            inbox: None,
             lanes: self.gates.has_lanes(),
             newest_class: self.newest_class(),
         }

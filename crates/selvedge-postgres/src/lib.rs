@@ -17,6 +17,7 @@ mod bulk_jobs;
 mod connection;
 mod coverage;
 mod gates;
+mod inbox;
 mod load;
 mod log;
 mod notifications;

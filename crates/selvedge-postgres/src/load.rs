@@ -13,6 +13,7 @@ use crate::bulk_jobs;
 use crate::connection::Connection;
 use crate::connection::pipeline::{Parameters, Pipeline};
 use crate::gates;
+use crate::inbox;
 use crate::records;
 use crate::row::{self, Micros};
 use crate::schedules;
@@ -61,6 +62,7 @@ enum Asked {
     Webhooks,
     Deliveries,
     Schedules,
+    Inbox,
     TokenKeys,
     Sessions,
     Leases,
@@ -234,6 +236,7 @@ fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
     asking.about(deliveries, Asked::Deliveries, &sql::WEBHOOK_DELIVERIES_FIND, webhooks::delivery_ids);
     asking.about(&queries.api_keys, Asked::ApiKeys, &sql::API_KEYS_LOCK, api_keys::ids);
     asking.about(&queries.bulk_jobs, Asked::BulkJobs, &sql::BULK_JOBS_LOCK, bulk_jobs::ids);
+    asking.about(&queries.inbox, Asked::Inbox, &sql::INBOX_LOCK, inbox::numbers);
     asking.read(sessions, Asked::Sessions, &sql::SESSIONS_READ, session_ids);
     asking.lock(sessions, Asked::Sessions, &sql::SESSIONS_LOCK, session_ids);
     asking.about(&queries.instances, Asked::Sessions, &sql::SESSIONS_LOCK_BY_INSTANCE, instances);
@@ -294,6 +297,7 @@ fn gather(asked: &Asked, answer: &[Row], needs: &Needs, rows: &mut Rows) -> Resu
         Asked::Webhooks => webhooks::gather(answer, rows)?,
         Asked::Deliveries => webhooks::gather_deliveries(answer, rows)?,
         Asked::Schedules => schedules::gather(answer, rows)?,
+        Asked::Inbox => inbox::gather(answer, rows)?,
         Asked::Keys => {
             for row in answer {
                 rows.keys.push(key(row)?);

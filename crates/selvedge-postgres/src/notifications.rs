@@ -138,6 +138,9 @@ fn encode(notification: &Notification, server: &str) -> Vec<String> {
             None => messages.push(json!({ "from": server, "logged": true })),
         }
     }
+    if notification.inbox {
+        messages.push(json!({ "from": server, "inbox": true }));
+    }
     messages.iter().map(Value::to_string).collect()
 }
 
@@ -161,6 +164,7 @@ fn decode(payload: &str, server: &str) -> Option<Notification> {
         sessions,
         logged: value["logged"].as_bool().unwrap_or_default(),
         streamed: executions("streamed"),
+        inbox: value["inbox"].as_bool().unwrap_or_default(),
     })
 }
 
@@ -177,6 +181,7 @@ mod tests {
             sessions: vec![SessionId(-5)],
             logged: true,
             streamed: vec![ExecutionId(Uuid::from_u128(11))],
+            inbox: true,
         };
         let messages = encode(&notification, "sender");
         let mut received = Notification::default();
@@ -188,6 +193,7 @@ mod tests {
             received.sessions.extend(part.sessions);
             received.logged |= part.logged;
             received.streamed.extend(part.streamed);
+            received.inbox |= part.inbox;
         }
         assert_eq!(received, notification);
         let logged = Notification { logged: true, ..Notification::default() };

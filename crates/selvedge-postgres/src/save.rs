@@ -13,6 +13,7 @@ use crate::connection::history::History;
 use crate::connection::pipeline::{Parameters, Pipeline};
 use crate::connection::{Connection, StatementError};
 use crate::gates::GateRows;
+use crate::inbox;
 use crate::records;
 use crate::row::Micros;
 use crate::save_flows::{self, FlowRows};
@@ -149,6 +150,7 @@ pub async fn save_and_commit(
     bulk_jobs::save(changes, &mut saving);
     webhooks::save(changes, &mut saving);
     schedules.save(changes, &mut saving);
+    inbox::save(changes, &mut saving);
     saving.rows(pairs, &sql::CLASS_PRIORITIES_UPSERT, |pairs| {
         vec![
             column(pairs, |((class, _), _)| *class),

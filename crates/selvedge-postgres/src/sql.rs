@@ -104,6 +104,9 @@ const WEBHOOK: &str = "namespace, name, version, detail";
 /// The columns of a delivery except its body.
 const DELIVERY: &str = "webhook, number, id, state, detail";
 
+/// The columns of a row of the inbox, without its request.
+const INBOX: &str = "number, namespace, refused_at, problem::text, xid::text, id, flow, role, submitted_at";
+
 /// Every placeholder with its text. A text may contain placeholders that come later.
 static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     let mut placeholders = Vec::new();
@@ -115,6 +118,7 @@ static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     add("webhook", WEBHOOK);
     add("delivery", DELIVERY);
     add("schedule", SCHEDULE);
+    add("inbox", INBOX);
     add("ageing", &format!("interval '{AGEING_MS} milliseconds'"));
     add("columns", EXECUTION);
     add("flow", FLOW);
@@ -279,6 +283,13 @@ statements! {
     HISTORY_PAGES_DELETE = "history_pages/delete";
     HISTORY_PAGES_INSERT = "history_pages/insert";
     HISTORY_PAGES_LIST = "history_pages/list";
+    INBOX_COUNT = "inbox/count";
+    INBOX_DELETE = "inbox/delete";
+    INBOX_DELETE_OLD = "inbox/delete_old";
+    INBOX_LIST_PENDING = "inbox/list_pending";
+    INBOX_LIST_REFUSED = "inbox/list_refused";
+    INBOX_LOCK = "inbox/lock";
+    INBOX_UPDATE = "inbox/update";
     KEYS_DELETE = "keys/delete";
     KEYS_DELETE_EXPIRED = "keys/delete_expired";
     KEYS_INSERT = "keys/insert";

@@ -8,6 +8,7 @@ use selvedge_core::bulk_job::{BulkJob, BulkJobId};
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::flow::{FlowFilter, FlowListPosition, FlowState};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
+use selvedge_core::inbox::{InboxEntry, InboxNumber};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rollup::{RollupQuery, RollupRow};
 use selvedge_core::rows::Members;
@@ -22,8 +23,8 @@ use selvedge_core::{
 };
 use selvedge_store::{
     Decision, DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Error, FlowDue, Head,
-    LaneCounts, ListPage, LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store,
-    Stored, Transaction,
+    InboxCounts, LaneCounts, ListPage, LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope,
+    Store, Stored, Transaction,
 };
 use uuid::Uuid;
 
@@ -264,6 +265,32 @@ impl Store for PostgresStore {
 
     async fn deliveries(&self, page: &DeliveryPage) -> Result<Vec<Delivery>, Error> {
         self.list_deliveries(page).await
+    }
+
+    async fn pending_inbox(
+        &self,
+        namespace: Option<&Name>,
+        after: Option<(u64, InboxNumber)>,
+        limit: u32,
+    ) -> Result<Vec<InboxEntry>, Error> {
+        self.list_pending_inbox(namespace, after, limit).await
+    }
+
+    async fn refused_inbox(
+        &self,
+        namespace: &Name,
+        after: Option<InboxNumber>,
+        limit: u32,
+    ) -> Result<Vec<InboxEntry>, Error> {
+        self.list_refused_inbox(namespace, after, limit).await
+    }
+
+    async fn count_inbox(&self, namespace: Option<&Name>, bound: u64) -> Result<InboxCounts, Error> {
+        self.count_inbox_rows(namespace, bound).await
+    }
+
+    async fn delete_old_inbox(&self, limit: u32) -> Result<u64, Error> {
+        self.delete_old_inbox_rows(limit).await
     }
 
     async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {

@@ -1,8 +1,8 @@
 //! The trait that every store implements, and the decisions that it runs. `data` has the values that it takes and returns.
 
 use crate::data::{
-    DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, FlowDue, Head, LaneCounts,
-    LogLimit, NamespaceSettings, Notification, Overview, Stored, Transaction,
+    DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, FlowDue, Head, InboxCounts,
+    LaneCounts, LogLimit, NamespaceSettings, Notification, Overview, Stored, Transaction,
 };
 use crate::{Error, ListPage, ReconcilerScope};
 use async_trait::async_trait;
@@ -12,6 +12,7 @@ use selvedge_core::driver::{Driver, Host};
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::flow::{FlowFilter, FlowListPosition, FlowState};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
+use selvedge_core::inbox::{InboxEntry, InboxNumber};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rollup::{RollupQuery, RollupRow};
 use selvedge_core::rows::Members;
@@ -235,6 +236,35 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Vec<Webhook>, Error>;
     /// Returns a page of the deliveries of a webhook, newest first.
     async fn deliveries(&self, page: &DeliveryPage) -> Result<Vec<Delivery>, Error>;
+    /// Returns a page of the rows of the inbox that wait to be taken in: by transaction, then by number. `after` is the last
+    /// row of the previous page. With a namespace: only its rows. A page ends at `limit` rows or 8 MiB, and has at least one
+    /// row if there is one. Stores without SQL submission have no inbox.
+    async fn pending_inbox(
+        &self,
+        _namespace: Option<&Name>,
+        _after: Option<(u64, InboxNumber)>,
+        _limit: u32,
+    ) -> Result<Vec<InboxEntry>, Error> {
+        Ok(Vec::new())
+    }
+    /// Returns a page of the refused rows of a namespace, newest first. `after` is the last number of the previous page.
+    async fn refused_inbox(
+        &self,
+        _namespace: &Name,
+        _after: Option<InboxNumber>,
+        _limit: u32,
+    ) -> Result<Vec<InboxEntry>, Error> {
+        Ok(Vec::new())
+    }
+    /// Counts the rows of the inbox, each kind up to `bound`. With a namespace: only its rows.
+    async fn count_inbox(&self, _namespace: Option<&Name>, _bound: u64) -> Result<InboxCounts, Error> {
+        Ok(InboxCounts::default())
+    }
+    /// Deletes up to `limit` rows that were refused longer than [`REFUSED_KEPT_MS`](selvedge_core::inbox::REFUSED_KEPT_MS)
+    /// ago. Returns how many.
+    async fn delete_old_inbox(&self, _limit: u32) -> Result<u64, Error> {
+        Ok(0)
+    }
     /// Returns the root secret kept by the store, after storing `new` if there is none. All callers, also concurrent ones, get
     /// the same secret.
     async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error>;

@@ -108,6 +108,8 @@ pub struct Overview {
     pub bulk_jobs: Option<Timestamp>,
     /// The time at which the first schedule is due.
     pub schedules: Option<Timestamp>,
+    /// The time at which the inbox must be looked at: of the first row to take in, or of the first that is to be deleted.
+    pub inbox: Option<Timestamp>,
     /// True if at least one lane is configured.
     pub lanes: bool,
     /// The id of the newest class; 0 without classes.
@@ -293,6 +295,19 @@ pub struct Notification {
     pub logged: bool,
     /// Executions whose streams grew.
     pub streamed: Vec<ExecutionId>,
+    /// True if rows were committed to the inbox whose writer asks for them to be taken in at once.
+    pub inbox: bool,
+}
+
+/// The number of rows in the inbox of a namespace, or of all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InboxCounts {
+    /// Rows that wait to be taken in, or the bound of the count if there are more.
+    pub pending: u64,
+    /// The time of the call that wrote the first of them.
+    pub oldest: Option<Timestamp>,
+    /// Rows that were refused, or the bound of the count if there are more.
+    pub refused: u64,
 }
 
 impl Notification {
@@ -303,6 +318,7 @@ impl Notification {
             && self.sessions.is_empty()
             && !self.logged
             && self.streamed.is_empty()
+            && !self.inbox
     }
 }
 

@@ -21,7 +21,7 @@ mod wrapper;
 pub use contract::{Decision, Store};
 pub use data::{
     Deletion, DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Entry, FlowDue, Head,
-    LaneCounts, LogLimit, NamespaceSettings, Notification, Overview, Stored, Transaction,
+    InboxCounts, LaneCounts, LogLimit, NamespaceSettings, Notification, Overview, Stored, Transaction,
 };
 pub use error::Error;
 pub use list::{COUNT_SCAN_MAX, ListPage, ListScan, PAGE_BYTES, READ_MAX, SCAN_MAX, within_page};

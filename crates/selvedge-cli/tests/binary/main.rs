@@ -10,6 +10,7 @@ mod faults;
 mod feed;
 mod files;
 mod hostile;
+mod inbox;
 mod logs;
 mod memory;
 mod metrics;

@@ -214,6 +214,7 @@ pub fn attempt_end(fact: &Fact) -> Option<(u32, AttemptEnd)> {
         | Fact::ScheduleFired { .. }
         | Fact::ScheduleSkipped { .. }
         | Fact::ScheduleRefused { .. }
+        | Fact::InboxRefused { .. }
         | Fact::Held { .. }
         | Fact::Admitted { .. }
         | Fact::GateConfigured { .. }

@@ -29,6 +29,7 @@ use crate::token::TokenKeyId;
 use crate::{ExecutionId, Name, Suspension, Timestamp, WaitpointId, transition::Cause};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use uuid::Uuid;
 
 /// A recorded change of an execution, a flow, a session or a gate. In the variants about an execution, "its" means the
 /// execution's.
@@ -537,6 +538,19 @@ pub enum Fact {
         /// The message of the refusal.
         detail: String,
     },
+    /// A submission from SQL was refused when a server took it in.
+    InboxRefused {
+        /// The number of its row in the inbox.
+        number: i64,
+        /// The id that the caller got, of the execution or the flow.
+        id: Uuid,
+        /// The stable code of the reason.
+        code: String,
+        /// The reason.
+        detail: String,
+        /// The JSON pointer to the refused field.
+        pointer: Option<String>,
+    },
 }
 
 /// Shortens a message for a history line.
@@ -608,6 +622,7 @@ impl Fact {
             | Fact::ScheduleFired { .. }
             | Fact::ScheduleSkipped { .. }
             | Fact::ScheduleRefused { .. }
+            | Fact::InboxRefused { .. }
             | Fact::GateConfigured { .. }
             | Fact::GateRemoved { .. }
             | Fact::Spent { .. }

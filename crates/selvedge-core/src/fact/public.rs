@@ -278,6 +278,12 @@ impl Fact {
                 data["detail"] = json!(detail);
                 vec![("schedule.refused", data)]
             }
+            Fact::InboxRefused { number, id, code, detail, pointer } => {
+                let data = json!({
+                    "number": number, "id": id, "code": code, "detail": detail, "pointer": pointer,
+                });
+                vec![("inbox.refused", data)]
+            }
             Fact::Held { gate, reason, until } => {
                 let mut data = time_data("until_at", *until);
                 data["gate"] = gate_data(gate);
@@ -383,6 +389,7 @@ pub const EVENT_TYPES: &[&str] = &[
     "schedule.fired",
     "schedule.skipped",
     "schedule.refused",
+    "inbox.refused",
     "execution.held",
     "execution.released",
     "execution.adopted",

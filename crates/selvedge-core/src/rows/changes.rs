@@ -5,6 +5,7 @@ use crate::api_key::ApiKey;
 use crate::bulk_job::{BulkJob, BulkJobId};
 use crate::flow::Counts;
 use crate::gate::{Gate, GateId, LedgerEntry};
+use crate::inbox::{InboxNumber, InboxRow};
 use crate::log::Event;
 use crate::outbox::{OutboxName, OutboxRow};
 use crate::rows::HistoryPage;
@@ -65,6 +66,8 @@ pub struct Changes {
     pub deliveries: Vec<Delivery>,
     /// Schedules. The specification of an updated one is written only if its `spec_version` exceeds the expected version.
     pub schedules: Guarded<Schedule, (Schedule, u32), ScheduleName>,
+    /// Rows of the inbox whose refusal to save, and rows to delete.
+    pub inbox: Entries<InboxRow, InboxNumber>,
     /// Gates.
     pub gates: Guarded<Gate, (Gate, u32), GateId>,
     /// Amounts to add to the ledger.
@@ -149,6 +152,7 @@ impl Changes {
             webhooks,
             deliveries,
             schedules,
+            inbox,
             gates,
             ledger,
             unread,
@@ -173,6 +177,7 @@ impl Changes {
             && webhooks.is_empty()
             && deliveries.is_empty()
             && schedules.is_empty()
+            && inbox.is_empty()
             && gates.is_empty()
             && ledger.is_empty()
             && unread.is_empty()

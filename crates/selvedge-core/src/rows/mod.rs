@@ -12,6 +12,7 @@ pub use payload::{Payload, Relative, StoredRelative, inline_limit};
 use crate::api_key::ApiKey;
 use crate::bulk_job::BulkJob;
 use crate::gate::Gate;
+use crate::inbox::InboxRow;
 use crate::outbox::OutboxRow;
 use crate::schedule::Schedule;
 use crate::stream::Stream;
@@ -73,6 +74,8 @@ pub struct Rows {
     pub deliveries: Vec<Delivery>,
     /// Schedules.
     pub schedules: Vec<Schedule>,
+    /// Rows of the inbox.
+    pub inbox: Vec<InboxRow>,
     /// Answers to queries that are not rows of a table.
     pub found: Found,
 }

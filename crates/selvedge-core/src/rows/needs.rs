@@ -4,6 +4,7 @@ use crate::api_key::ApiKeyId;
 use crate::bulk_job::BulkJobId;
 use crate::execution::ClaimOrder;
 use crate::gate::{GateId, GateName};
+use crate::inbox::InboxNumber;
 use crate::outbox::OutboxName;
 use crate::rows::{KeyName, inline_limit};
 use crate::schedule::ScheduleName;
@@ -201,6 +202,8 @@ pub struct Queries {
     pub webhooks: Vec<WebhookName>,
     /// Deliveries of webhooks to read. Changing one requires the lock on its webhook.
     pub deliveries: Vec<DeliveryId>,
+    /// Rows of the inbox to lock, skipping those that another transaction has locked.
+    pub inbox: Vec<InboxNumber>,
     /// Read the classes that were interned after this one.
     pub classes_after: Option<ClassId>,
 }
@@ -224,6 +227,7 @@ impl Queries {
             bulk_jobs,
             webhooks,
             deliveries,
+            inbox,
             classes_after,
         } = self;
         members.is_empty()
@@ -240,6 +244,7 @@ impl Queries {
             && bulk_jobs.is_empty()
             && webhooks.is_empty()
             && deliveries.is_empty()
+            && inbox.is_empty()
             && classes_after.is_none()
     }
 
@@ -271,6 +276,7 @@ impl Queries {
             bulk_jobs,
             webhooks,
             deliveries,
+            inbox,
             classes_after,
         } = self;
         retain_new(members, &mut loaded.members);
@@ -286,6 +292,7 @@ impl Queries {
         retain_new(bulk_jobs, &mut loaded.bulk_jobs);
         retain_new(webhooks, &mut loaded.webhooks);
         retain_new(deliveries, &mut loaded.deliveries);
+        retain_new(inbox, &mut loaded.inbox);
         // Classes are read after every row of the same load, so once is enough.
         *classes_after = classes_after.filter(|_| loaded.classes_after.is_none());
         loaded.classes_after = loaded.classes_after.or(*classes_after);

@@ -15,6 +15,7 @@ pub mod gates;
 pub mod graft;
 pub mod grow;
 pub mod heartbeat;
+pub mod inbox;
 pub mod join;
 pub mod keyed;
 pub mod operator;

@@ -214,6 +214,7 @@ impl Work {
             webhooks,
             deliveries,
             schedules,
+            inbox,
             found,
         } = rows;
         if !self.stopped {
@@ -263,6 +264,7 @@ impl Work {
         for row in schedules {
             self.schedules.load(row);
         }
+        self.records.load_inbox(inbox);
         self.gates.load(asked, gates, found.held);
     }
 

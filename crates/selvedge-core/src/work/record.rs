@@ -1,4 +1,4 @@
-//! The signals, steps, waitpoints, token keys, API keys and bulk jobs of one transaction.
+//! The signals, steps, waitpoints, token keys, API keys, bulk jobs and rows of the inbox of one transaction.
 //!
 //! Every change to a record comes with a change of its execution through [`Work::apply`], which raises the execution's
 //! version.
@@ -6,13 +6,15 @@
 use super::Work;
 use crate::api_key::{ApiKey, ApiKeyId};
 use crate::bulk_job::{BulkJob, BulkJobId};
+use crate::inbox::{InboxNumber, InboxRow};
 use crate::table::{Entries, Table};
 use crate::token::{TokenKey, TokenKeyId};
 use crate::waitpoint::WaitpointState;
 use crate::{Changes, ExecutionId, Name, Signal, Step, Timestamp, Waitpoint, WaitpointId};
 use std::collections::{BTreeMap, HashSet};
 
-/// The signals, steps and waitpoints of executions, the token keys, the API keys, and the bulk jobs.
+/// The signals, steps and waitpoints of executions, the token keys, the API keys, the bulk jobs, and the rows of the
+/// inbox.
 #[derive(Debug)]
 pub(super) struct Records {
     /// Executions whose steps and signals are all loaded.
@@ -25,6 +27,7 @@ pub(super) struct Records {
     token_keys: Table<TokenKey>,
     api_keys: Table<ApiKey>,
     bulk_jobs: Table<BulkJob>,
+    inbox: Table<InboxRow>,
 }
 
 impl Default for Records {
@@ -38,6 +41,7 @@ impl Default for Records {
             token_keys: Table::ordered(),
             api_keys: Table::default(),
             bulk_jobs: Table::default(),
+            inbox: Table::default(),
         }
     }
 }
@@ -90,6 +94,13 @@ impl Records {
         }
     }
 
+    /// Adds loaded rows of the inbox.
+    pub fn load_inbox(&mut self, rows: Vec<InboxRow>) {
+        for row in rows {
+            self.inbox.load(row);
+        }
+    }
+
     /// Drops the record of a deleted execution: an execution that is inserted with the same id in this transaction
     /// starts without one.
     pub fn forget(&mut self, id: ExecutionId) {
@@ -113,6 +124,7 @@ impl Records {
         changes.token_keys = Entries { written, removed };
         changes.api_keys = self.api_keys.into_written();
         changes.bulk_jobs = self.bulk_jobs.into_entries();
+        changes.inbox = self.inbox.into_entries();
     }
 }
 
@@ -220,6 +232,21 @@ impl Work {
     /// Deletes a bulk job.
     pub fn remove_bulk_job(&mut self, id: BulkJobId) {
         self.records.bulk_jobs.delete(&id);
+    }
+
+    /// Returns a row of the inbox, if it is loaded.
+    pub fn inbox_row(&self, number: InboxNumber) -> Option<&InboxRow> {
+        self.records.inbox.get(&number)
+    }
+
+    /// Writes a row of the inbox.
+    pub fn put_inbox_row(&mut self, row: InboxRow) {
+        self.records.inbox.put(row);
+    }
+
+    /// Deletes a row of the inbox.
+    pub fn remove_inbox_row(&mut self, number: InboxNumber) {
+        self.records.inbox.delete(&number);
     }
 
     /// Deletes a token key.

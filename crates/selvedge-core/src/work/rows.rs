@@ -4,6 +4,7 @@
 use crate::api_key::{ApiKey, ApiKeyId};
 use crate::bulk_job::{BulkJob, BulkJobId};
 use crate::gate::{Gate, GateId};
+use crate::inbox::{InboxNumber, InboxRow};
 use crate::outbox::{OutboxName, OutboxRow};
 use crate::rows::{KeyName, KeyRow, Payload, ResultChange};
 use crate::schedule::{Schedule, ScheduleName};
@@ -199,6 +200,15 @@ impl Row for Delivery {
 
     fn key(&self) -> (WebhookId, u64) {
         (self.webhook, self.number)
+    }
+}
+
+impl Row for InboxRow {
+    type Key = InboxNumber;
+    type Extra = ();
+
+    fn key(&self) -> InboxNumber {
+        self.number
     }
 }
 

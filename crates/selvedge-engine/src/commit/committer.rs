@@ -367,8 +367,16 @@ impl Committer {
         }
     }
 
+    /// Makes the supervisor query for due rows now.
+    pub fn look_for_due_rows(&self) {
+        let _ = self.sinks.due_in_ms.send(0);
+    }
+
     /// Wakes the waiters of this process: after a commit here, or on a notification from another server.
     pub fn wake_local(&self, notification: &Notification) {
+        if notification.inbox {
+            self.look_for_due_rows();
+        }
         if notification.logged {
             self.sinks.tail.wake();
         }

@@ -143,6 +143,10 @@ impl Metrics {
             Family::counter("commit_failures_total", "Group commits that failed, before any repetition.");
         families.extend([leases, submitted.with(value(&self.flows_submitted)), ended, size, time]);
         families.push(failed.with(value(&self.failed_batches)));
+        let taken = Family::counter("inbox_taken_total", "Submissions from SQL that were taken in.");
+        let refused = Family::counter("inbox_refused_total", "Submissions from SQL that were refused.");
+        families.push(taken.with(value(&self.inbox_submitted)));
+        families.push(refused.with(value(&self.inbox_refused)));
         families.extend(self.of_store_calls());
         families
     }
@@ -318,6 +322,13 @@ fn of_store(gauges: &Gauges, age: f64, failures: u64) -> Vec<Family> {
     let failures =
         Family::counter("store_read_failures_total", "Reads of gauges from the store that failed.")
             .with(failures as f64);
+    let pending = Family::gauge(
+        "inbox_pending",
+        "Submissions from SQL that wait to be taken in; counted up to a bound.",
+    )
+    .with(gauges.inbox.pending as f64);
+    let oldest_pending = Family::gauge("inbox_oldest_seconds", "Time since the oldest of them was written.")
+        .with(gauges.inbox_age_seconds);
     let unmeasured = Family::gauge("namespaces_unmeasured", "Namespaces beyond those whose gauges are read.")
         .with(gauges.unmeasured as f64);
     let mut uncovered =
@@ -330,7 +341,21 @@ fn of_store(gauges: &Gauges, age: f64, failures: u64) -> Vec<Family> {
         uncovered.add(&[("namespace", OTHER)], beyond as f64);
     }
     vec![
-        depth, oldest, flows, active, limit, held, paused, used, reserved, limits, read_age, failures,
-        unmeasured, uncovered,
+        depth,
+        oldest,
+        flows,
+        active,
+        limit,
+        held,
+        paused,
+        used,
+        reserved,
+        limits,
+        read_age,
+        failures,
+        unmeasured,
+        pending,
+        oldest_pending,
+        uncovered,
     ]
 }

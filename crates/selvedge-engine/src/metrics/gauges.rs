@@ -15,7 +15,7 @@ use selvedge_core::flow::FlowState;
 use selvedge_core::gate::{BudgetScope, Config, Gate, GateKind, LaneState};
 use selvedge_core::state::StateName;
 use selvedge_core::{Name, NamespaceId, Timestamp};
-use selvedge_store::{Error, Store};
+use selvedge_store::{Error, InboxCounts, Store};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -83,6 +83,10 @@ pub struct Gauges {
     pub unmeasured: usize,
     /// The namespaces whose background work no server does.
     pub uncovered: Arc<Vec<Name>>,
+    /// The submissions from SQL that wait to be taken in.
+    pub inbox: InboxCounts,
+    /// The time since the first of them was written.
+    pub inbox_age_seconds: f64,
 }
 
 /// Reads gauges and caches them.
@@ -162,6 +166,10 @@ async fn read(engine: &Inner) -> Result<Gauges, Error> {
     while let Some(read) = reads.try_next().await? {
         gauges.add(read);
     }
+    gauges.inbox = engine.store.count_inbox(None, COUNT_BOUND).await?;
+    let now = engine.metrics.store_time();
+    let age_us = gauges.inbox.oldest.map_or(0, |oldest| now.micros() - oldest.micros());
+    gauges.inbox_age_seconds = age_us.max(0) as f64 / 1e6;
     gauges.bound();
     Ok(gauges)
 }
@@ -286,7 +294,7 @@ async fn read_budget(
 impl Gauges {
     /// Adds the gauges of a namespace.
     fn add(&mut self, namespace: Gauges) {
-        let Gauges { depths, flows, gates, paused, budgets, unmeasured, uncovered: _ } = namespace;
+        let Gauges { depths, flows, gates, paused, budgets, unmeasured, .. } = namespace;
         self.depths.extend(depths);
         self.flows.iter_mut().zip(flows).for_each(|((_, total), (_, count))| *total += count);
         self.gates.extend(gates);

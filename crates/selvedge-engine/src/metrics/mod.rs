@@ -24,6 +24,7 @@ use lanes::Lanes;
 use rollups::Rollups;
 use selvedge_core::flow::FlowState;
 use selvedge_core::rules::claim::Claimed;
+use selvedge_core::rules::inbox::TakenIn;
 use selvedge_core::{ClassId, Timestamp};
 use selvedge_store::{Error, Store};
 use std::sync::Arc;
@@ -46,6 +47,8 @@ pub struct Metrics {
     batch_size: Histogram,
     batch_time: Histogram,
     failed_batches: AtomicU64,
+    inbox_submitted: AtomicU64,
+    inbox_refused: AtomicU64,
     store_calls: Arc<StoreCalls>,
     rollups: Rollups,
 }
@@ -64,6 +67,8 @@ impl Default for Metrics {
             batch_size: Histogram::of_sizes(),
             batch_time: Histogram::of_durations(),
             failed_batches: AtomicU64::new(0),
+            inbox_submitted: AtomicU64::new(0),
+            inbox_refused: AtomicU64::new(0),
             store_calls: Arc::default(),
             rollups: Rollups::default(),
         }
@@ -71,6 +76,15 @@ impl Default for Metrics {
 }
 
 impl Metrics {
+    /// Counts a row of the inbox.
+    pub fn took_in(&self, reply: TakenIn) {
+        match reply {
+            TakenIn::Submitted => add(&self.inbox_submitted, 1),
+            TakenIn::Refused => add(&self.inbox_refused, 1),
+            TakenIn::Superseded => {}
+        }
+    }
+
     /// Returns a store whose calls are counted here.
     pub fn metered(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
         Arc::new(MeteredStore::new(store, self.store_calls.clone()))

@@ -16,7 +16,7 @@ use selvedge_core::rules::join::would_reopen;
 use selvedge_core::rules::keyed::{Answered, Keyed};
 use selvedge_core::rules::report::Op;
 use selvedge_core::rules::submit_flow::{FlowDraft, SubmitFlow};
-use selvedge_core::{Execution, ExecutionId, Flow, FlowId, Name, Outcome, Refusal};
+use selvedge_core::{ClassId, Execution, ExecutionId, Flow, FlowId, Name, Outcome, Refusal};
 use selvedge_store::within_page;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -62,6 +62,13 @@ pub struct FlowEnded {
 
 /// The ends of nodes, and the executions whose results were left out.
 type NodeResults = (Vec<(Name, Ended)>, Vec<(Name, ExecutionId)>);
+
+/// Mints the ids that the caller of a plan did not choose.
+pub(crate) fn planned_graph(plan: GraphPlan, classes: Vec<ClassId>) -> PlannedGraph {
+    let mint = |id: Option<ExecutionId>| id.unwrap_or_else(|| ExecutionId(Uuid::now_v7()));
+    let ids = plan.ids().map(mint).collect();
+    PlannedGraph { plan, ids, classes }
+}
 
 pub(super) fn no_flow(id: FlowId) -> Error {
     Refusal::NotFound { what: "flow".into(), id: id.to_string() }.into()
@@ -131,9 +138,7 @@ impl Namespace {
     /// Interns the classes of a plan and mints the ids that the caller did not choose.
     async fn plan(&self, plan: GraphPlan) -> Result<PlannedGraph, Error> {
         let classes = self.inner().registry.intern(&plan.classes(self.id())).await?;
-        let mint = |id: Option<ExecutionId>| id.unwrap_or_else(|| ExecutionId(Uuid::now_v7()));
-        let ids = plan.ids().map(mint).collect();
-        Ok(PlannedGraph { plan, ids, classes })
+        Ok(planned_graph(plan, classes))
     }
 
     async fn named_members(&self, flow: FlowId) -> Result<Vec<(Name, ExecutionId)>, Error> {

@@ -141,8 +141,14 @@ impl KeyedCalls<'_> {
         let namespace = self.namespace;
         let schedule = namespace.schedule(name).await?;
         let inner = namespace.inner();
-        let prepared =
-            prepare(&*inner.store, &inner.registry, namespace.id(), &schedule.spec.submit).await??;
+        let prepared = prepare(
+            &*inner.store,
+            &inner.registry,
+            &inner.options.defaults,
+            namespace.id(),
+            &schedule.spec.submit,
+        )
+        .await??;
         let at = Timestamp::from_millis(namespace.now().await?.millis());
         let (name, id, actor) = (schedule.name, Uuid::now_v7(), actor.clone());
         self.run(RunSchedule { name, prepared, id, at, actor }).await

@@ -59,6 +59,7 @@ async fn notify(store: Arc<dyn Store>, mut notifications: UnboundedReceiver<Noti
             merged.sessions.extend(more.sessions);
             merged.logged |= more.logged;
             merged.streamed.extend(more.streamed);
+            merged.inbox |= more.inbox;
         }
         if !shared {
             continue;

@@ -14,6 +14,7 @@ mod edge_cancel_dispatcher;
 mod edge_cancel_reconciler;
 mod execution_deadline;
 mod gate_release;
+mod inbox;
 mod lease_expiry;
 mod log_window;
 mod namespace_deletion;
@@ -63,6 +64,7 @@ fn all() -> Vec<Arc<dyn Reconciler>> {
         Arc::new(worker_liveness::WorkerLiveness),
         Arc::new(retention::Retention),
         Arc::new(bulk_jobs::BulkJobs),
+        Arc::new(inbox::Inbox),
         Arc::new(log_window::LogWindow),
         Arc::new(rollup_window::RollupWindow),
         Arc::new(unused_classes::UnusedClasses),

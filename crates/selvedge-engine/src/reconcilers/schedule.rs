@@ -46,8 +46,14 @@ impl Reconciler for Schedules {
             after = schedules.last().and_then(|last| Some((last.due_at?, last.name.clone())));
             let mut fires = Vec::with_capacity(found);
             for schedule in schedules {
-                let prepared =
-                    prepare(store, registry, schedule.name.namespace, &schedule.spec.submit).await?;
+                let prepared = prepare(
+                    store,
+                    registry,
+                    &context.defaults,
+                    schedule.name.namespace,
+                    &schedule.spec.submit,
+                )
+                .await?;
                 let (name, spec_version) = (schedule.name, schedule.spec_version);
                 fires.push(FireSchedule { name, spec_version, prepared, upto: now });
             }

@@ -40,6 +40,9 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 16, minimum_reader: 12, sql: include_str!("../migrations/0016_webhooks.sql") },
     // A program that does not know schedules leaves them to others.
     Migration { version: 17, minimum_reader: 12, sql: include_str!("../migrations/0017_schedules.sql") },
+    // A program that does not know the inbox leaves its rows to those that do.
+    Migration { version: 18, minimum_reader: 12, sql: include_str!("../migrations/0018_inbox.sql") },
+    Migration { version: 19, minimum_reader: 12, sql: include_str!("../migrations/0019_views.sql") },
 ];
 
 /// The key of the advisory lock under which one server at a time migrates, for all Selvedge schemas of a database.

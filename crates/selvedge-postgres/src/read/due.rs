@@ -3,6 +3,7 @@
 use super::scanned_tags;
 use crate::row::Micros;
 use crate::{PostgresStore, sql};
+use selvedge_core::inbox::REFUSED_KEPT_MS;
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::session::FORGET_MS;
 use selvedge_core::stream::BEST_EFFORT_MS;
@@ -73,8 +74,12 @@ impl PostgresStore {
             lanes: row.get(8),
             bulk_jobs: row.get::<_, Option<Micros>>(9).map(Micros::time),
             schedules: row.get::<_, Option<Micros>>(10).map(Micros::time),
+            inbox: row.get::<_, Option<Micros>>(11).map(Micros::time),
         };
         self.glances.lower(&overview);
+        let refused = row.get::<_, Option<Micros>>(12).map(Micros::time);
+        let deleted_at = refused.map(|at| at.plus_ms(REFUSED_KEPT_MS));
+        let overview = Overview { inbox: overview.inbox.or(deleted_at), ..overview };
         Ok(overview)
     }
 

@@ -13,6 +13,10 @@
 //! the past, clocks that step back, and anything else that breaks the argument are found by the complete overview, which
 //! lowers the times; the engine asks for it twice a minute.
 //!
+//! The inbox has no such times: any transaction of the database may write to it, and may stay open for long. There the server
+//! remembers the snapshot of the last call that found nothing to take in. Whatever this snapshot contains was taken in or
+//! refused, so later searches look only for rows of transactions that had not ended then.
+//!
 //! Leases expire by session. For each session this server knows a time before which none of its leases can expire: its last
 //! renewal, or the end of the earliest first term, or the time to live after the present for leases to come. Only sessions
 //! whose time has come are looked at, so each costs one search per time to live.
@@ -35,6 +39,8 @@ const AHEAD_MS: i64 = 3000;
 const MARGIN: i64 = 1_000_000;
 /// The maximum number of sessions that one call reads.
 const SESSIONS_MAX: usize = 500;
+/// A snapshot that contains no transaction.
+const EMPTY_SNAPSHOT: &str = "1:1:";
 /// Before all times.
 const BEGINNING: Micros = Micros(0);
 
@@ -53,6 +59,8 @@ struct Known {
     sessions: HashMap<i64, Session>,
     /// Sessions by the time at which they are looked at.
     queue: BTreeSet<(i64, i64)>,
+    /// A snapshot in which no row of the inbox waits to be taken in. None before the first.
+    inbox: Option<String>,
 }
 
 /// The head of an index.
@@ -153,6 +161,11 @@ impl Glances {
         self.known().since(Head::Due(kind))
     }
 
+    /// Returns a snapshot in which no row of the inbox waits to be taken in.
+    pub fn inbox_snapshot(&self) -> String {
+        self.known().inbox_snapshot()
+    }
+
     /// Returns the parameters of `overview/glance` as SQL literals.
     pub fn arguments(&self, writers_key: i64) -> String {
         let known = self.known();
@@ -175,6 +188,7 @@ impl Glances {
             times(&[Head::Keys, Head::Frames, Head::Schedules].map(|head| known.since(head))),
             time(Micros(known.registered_since)),
             writers_key.to_string(),
+            format!("'{}'", known.inbox_snapshot()),
         ]
         .join(", ")
     }
@@ -197,6 +211,9 @@ impl Glances {
             lower(Head::Keys, Timestamp::from_micros(0));
             lower(Head::Frames, Timestamp::from_micros(0));
         }
+        if overview.inbox.is_some() {
+            known.inbox = None;
+        }
     }
 }
 
@@ -210,6 +227,7 @@ struct Starts {
     gates: Micros,
     /// Keys, best-effort frames, and schedules.
     others: Vec<Micros>,
+    inbox: String,
 }
 
 /// The answer to a call.
@@ -228,6 +246,8 @@ struct Found {
     registered_upto: Option<Micros>,
     bulk_jobs: Option<Micros>,
     schedules: Option<Micros>,
+    inbox: Option<Micros>,
+    snapshot: String,
 }
 
 impl Found {
@@ -248,6 +268,8 @@ impl Found {
             registered_upto: row.get(11),
             bulk_jobs: row.get(12),
             schedules: row.get(13),
+            inbox: row.get(14),
+            snapshot: row.get(15),
         }
     }
 }
@@ -262,11 +284,19 @@ impl Known {
             flows: FlowDue::ALL.map(|kind| self.since(Head::Flow(kind))).into(),
             gates: self.since(Head::Gates),
             others: [Head::Keys, Head::Frames, Head::Schedules].map(|head| self.since(head)).into(),
+            inbox: self.inbox_snapshot(),
         }
+    }
+
+    fn inbox_snapshot(&self) -> String {
+        self.inbox.clone().unwrap_or_else(|| EMPTY_SNAPSHOT.to_owned())
     }
 
     /// Takes in the answer to a call that began with `settled`.
     fn learn(&mut self, found: &Found, settled: i64) {
+        if found.inbox.is_none() {
+            self.inbox = Some(found.snapshot.clone());
+        }
         for (kind, first) in DueKind::ALL.into_iter().zip(&found.next) {
             self.found(Head::Due(kind), *first, settled);
         }
@@ -300,7 +330,7 @@ impl PostgresStore {
         let starts = self.glances.known().starts();
         let (outbox, flows) = (OutboxKind::ALL.map(OutboxKind::code), FlowDue::ALL.map(FlowDue::code));
         let kinds = DueKind::ALL.map(DueKind::code);
-        let parameters: [&(dyn ToSql + Sync); 12] = [
+        let parameters: [&(dyn ToSql + Sync); 13] = [
             &BEST_EFFORT_MS,
             &AHEAD_MS,
             &kinds.as_slice(),
@@ -313,6 +343,7 @@ impl PostgresStore {
             &starts.others,
             &starts.registered,
             &self.writers_key,
+            &starts.inbox,
         ];
         let rows = self.query_in_background(&sql::OVERVIEW_GLANCE, &parameters).await?;
         let row = rows.first().ok_or_else(|| Error::Failed("the overview returned no row".into()))?;
@@ -327,6 +358,7 @@ impl PostgresStore {
             stale: found.keys.is_some() || found.frames.is_some(),
             gates: found.gates.map(Micros::time),
             bulk_jobs: found.bulk_jobs.map(Micros::time),
+            inbox: found.inbox.map(Micros::time),
             lanes: found.lanes,
             schedules: found.schedules.map(Micros::time),
             newest_class: found.newest_class,

@@ -30,8 +30,9 @@ use selvedge_engine::{
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Types of events about a worker, a key, a gate, a bulk job, a webhook or all tokens. Only executions and flows have tags.
-const UNTAGGED: [&str; 19] = [
+/// Types of events about a worker, a key, a gate, a bulk job, a webhook, the inbox or all tokens. Only executions and flows have tags.
+const UNTAGGED: [&str; 20] = [
+    "inbox.refused",
     "operator.bulk_job_started",
     "operator.bulk_job_ended",
     "webhook.created",
@@ -301,6 +302,7 @@ async fn an_event_of_every_type_reaches_subscribers_to_its_namespace_and_its_tag
     run_workers(&server).await;
     run_leases(&server).await;
     run_operators(&server).await;
+    sandbox.plain().await.run("select submit('k', quotas => array['none'])").await;
     run_flows(&server).await;
     run_suspensions(&server).await;
     run_gates(&server).await;
@@ -327,6 +329,7 @@ async fn an_event_of_every_type_reaches_subscribers_to_its_namespace_and_its_tag
                     | Fact::BulkJobStarted { .. }
                     | Fact::BulkJobEnded { .. }
                     | Fact::WebhookChanged { .. }
+                    | Fact::InboxRefused { .. }
                     | Fact::GateConfigured { .. }
                     | Fact::GateRemoved { .. }
                     | Fact::Spent { .. }

@@ -56,7 +56,7 @@ fn claim_cases() -> Vec<Case> {
         case(
             "overview/glance",
             format!(
-                "600000, 3000, '{{1,2,3,4,5,6}}', {}, '{{1,2,3,4,5}}', {}, '{{1,2}}', {}, '2026-01-01', {}, now(), 1",
+                "600000, 3000, '{{1,2,3,4,5,6}}', {}, '{{1,2,3,4,5}}', {}, '{{1,2}}', {}, '2026-01-01', {}, now(), 1, '1:1:'",
                 since(6),
                 since(5),
                 since(2),
@@ -73,6 +73,7 @@ fn claim_cases() -> Vec<Case> {
                 "classes_pkey",
                 "gates_configured",
                 "bulk_jobs_due",
+                "inbox_pending",
                 "pg_database_datname_index",
                 "schedules_due",
             ],
@@ -160,8 +161,16 @@ fn claim_cases() -> Vec<Case> {
                 "gates_due",
                 "bulk_jobs_due",
                 "schedules_due",
+                "inbox_pending",
+                "inbox_refused_at",
             ],
             500,
+        ),
+        case(
+            "inbox/list_pending",
+            "'1:1:', null, '0', 0, 100, 1000000".into(),
+            &["inbox_pending", "inbox_pkey"],
+            100,
         ),
     ]
 }

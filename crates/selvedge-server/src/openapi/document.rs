@@ -10,11 +10,12 @@ use crate::wire::problem::Code;
 use selvedge_core::{Permission, Role};
 
 /// The groups of operations with their descriptions, in the order of the reference.
-pub const TAGS: [(&str, &str); 12] = [
+pub const TAGS: [(&str, &str); 13] = [
     ("Executions", "Submit work, read it, and wait for its result."),
     ("Operator actions", "Change executions: cancel, replay, reschedule and more, alone or in bulk."),
     ("Bulk jobs", "Act on any number of executions in the background."),
     ("Flows", "Submit and grow graphs of executions, and read them."),
+    ("Inbox", "See and repeat submissions from SQL that were refused."),
     ("Workers", "Claim executions under leases, renew the leases, and report."),
     ("Signals and waitpoints", "Resume suspended executions, by name or with a token."),
     ("Events", "Read the log of everything that happened, as pages or as a live feed."),

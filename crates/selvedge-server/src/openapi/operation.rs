@@ -88,6 +88,7 @@ pub fn operation(
     for name in path.split('{').skip(1).filter_map(|rest| rest.split('}').next()) {
         let (schema, about) = match name {
             "id" => (schema::id(), "The id."),
+            "number" => (schema::total(), "The number."),
             "instance" => (schema::name(), "The instance of the worker: a name of its process."),
             _ => (schema::name(), "The name."),
         };
@@ -227,7 +228,8 @@ impl Operation {
 
     /// Returns the problems, ordered by status.
     pub fn problems(&self) -> Vec<Code> {
-        let names_something = self.path.contains("{id}") || self.path.contains("{instance}");
+        let names_something =
+            self.path.contains("{id}") || self.path.contains("{number}") || self.path.contains("{instance}");
         let is_implied = |code: &Code| *code == Code::NotFound && names_something;
         Code::ALL.into_iter().filter(|code| self.problems.contains(code) || is_implied(code)).collect()
     }

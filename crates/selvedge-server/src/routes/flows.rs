@@ -3,10 +3,10 @@
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
 use crate::wire::body::{LARGE_BODY, RequestBody};
-use crate::wire::fields::{Fields, unknown_word};
+use crate::wire::fields::unknown_word;
 use crate::wire::filter::parse_tag;
 use crate::wire::flow_views;
-use crate::wire::graph::read_graph;
+use crate::wire::graph::{read_flow, read_graph};
 use crate::wire::json;
 use crate::wire::paging::{format_cursor, parse_cursor};
 use crate::wire::path::PathFlow;
@@ -19,8 +19,7 @@ use selvedge_core::filter::ListPosition;
 use selvedge_core::flow::{CancelMode, FlowFilter, FlowListPosition, FlowState};
 use selvedge_core::name::NAME_LIMIT;
 use selvedge_core::rules::keyed::Answered;
-use selvedge_core::rules::submit_flow::FlowDraft;
-use selvedge_core::{ExecutionId, FlowId, Name, NamespaceId, Refusal, TraceParent};
+use selvedge_core::{ExecutionId, FlowId, Name, NamespaceId, Refusal};
 use selvedge_engine::{Error, FlowView, Namespace};
 use std::time::Duration;
 
@@ -41,24 +40,6 @@ pub async fn submit(caller: Caller, body: RequestBody<LARGE_BODY>) -> HandlerRes
         flow_views::executions(object, &grown.executions);
         object.value("duplicate", &grown.duplicate);
     }))
-}
-
-/// Reads the submission of a flow. `trace` is the span that submits it.
-pub fn read_flow(mut fields: Fields<'_>, trace: Option<TraceParent>) -> Result<FlowDraft, Refusal> {
-    let defaults = fields.object("defaults")?.map(Defaults::read).transpose()?.unwrap_or_default();
-    let defaults = defaults.with_trace(trace);
-    let draft = FlowDraft {
-        id: fields.id("id")?,
-        idempotency_key: fields.text("idempotency_key")?,
-        name: fields.text("name")?,
-        tags: fields.text_map("tags")?.unwrap_or_default(),
-        deadline_ms: fields.integer("deadline_ms")?,
-        retention_ms: fields.integer("retention_ms")?,
-        server_window_ms: None,
-        graph: read_graph(&mut fields, &defaults)?,
-    };
-    fields.finish()?;
-    Ok(draft)
 }
 
 /// Reads the current view of a flow. If it has been deleted since, returns the last known one.

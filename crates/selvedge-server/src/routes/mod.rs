@@ -8,6 +8,7 @@ mod executions;
 pub mod flows;
 mod gates;
 mod health;
+mod inbox;
 mod keys;
 mod lanes;
 mod metrics;
@@ -88,6 +89,7 @@ pub fn all_routes() -> Routes {
         .merge(waitpoint_routes())
         .merge(bulk_job_routes())
         .merge(flow_routes())
+        .merge(inbox_routes())
         .merge(worker_routes())
         .merge(gate_routes())
         .merge(webhook_routes())
@@ -133,6 +135,13 @@ fn bulk_job_routes() -> Routes {
         .post("/v1/bulk-jobs", Operate, bulk_jobs::start)
         .get("/v1/bulk-jobs/{id}", Read, bulk_jobs::get)
         .delete("/v1/bulk-jobs/{id}", Operate, bulk_jobs::stop)
+}
+
+fn inbox_routes() -> Routes {
+    Routes::new()
+        .get("/v1/inbox", Read, inbox::list)
+        .post("/v1/inbox/{number}/retry", Operate, inbox::retry)
+        .delete("/v1/inbox/{number}", Operate, inbox::delete)
 }
 
 fn waitpoint_routes() -> Routes {

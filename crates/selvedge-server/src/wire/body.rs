@@ -28,7 +28,7 @@ const MIB: usize = 1024 * 1024;
 /// The largest body of a request about one execution, in bytes: an input of 1 MiB and the other fields.
 pub const SMALL_BODY: usize = 2 * MIB;
 /// The largest body of a flow, a batch, a report or a heartbeat, in bytes.
-pub const LARGE_BODY: usize = 32 * MIB;
+pub use crate::wire::graph::LARGE_BODY;
 /// The most bytes over its limit that are read and discarded of a body before the connection is closed.
 const DISCARD_MAX: usize = 16 * MIB;
 /// The time after which a caller whose body found no room should repeat the request, in milliseconds.
@@ -92,15 +92,13 @@ pub struct RequestBody<const LIMIT: usize = SMALL_BODY> {
 impl<const LIMIT: usize> RequestBody<LIMIT> {
     /// Parses the fields of the body. An empty body is refused.
     pub fn fields(&self) -> Result<Fields<'_>, Problem> {
-        Fields::from_body(&self.body)
+        Ok(Fields::from_body(&self.body)?)
     }
 
     /// Parses the fields of the body. An empty body has no fields.
     pub fn fields_if_any(&self) -> Result<Fields<'_>, Problem> {
-        match self.body.is_empty() {
-            true => Fields::from_body(b"{}"),
-            false => Fields::from_body(&self.body),
-        }
+        let body: &[u8] = if self.body.is_empty() { b"{}" } else { &self.body };
+        Ok(Fields::from_body(body)?)
     }
 
     /// Returns the body, unparsed.

@@ -76,6 +76,21 @@ impl FromRequestParts<AppState> for PathDelivery {
     }
 }
 
+/// The number of a row of the inbox in a path.
+pub struct PathNumber(pub i64);
+
+impl FromRequestParts<AppState> for PathNumber {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+        let text = path_part(parts, state, "number").await?;
+        text.parse().map(PathNumber).map_err(|_| {
+            let detail = format!("there is no refused submission {text:?}; they have numbers");
+            Problem::new(Code::NotFound, detail)
+        })
+    }
+}
+
 async fn path_id(parts: &mut Parts, state: &AppState, resource: &str) -> Result<Uuid, Problem> {
     let text = path_part(parts, state, "id").await?;
     Uuid::parse_str(&text).map_err(|_| {

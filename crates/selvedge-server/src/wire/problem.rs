@@ -3,6 +3,7 @@
 //! Every code is declared once, in [`Code::info`], with its status, title and advice. The page `/docs/problems` is
 //! generated from the same table.
 
+use crate::wire::fields::InvalidBody;
 use crate::wire::json::{self, Object};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -345,6 +346,15 @@ fn under(parent: &str, refusal: Refusal) -> Refusal {
     match refusal.pointer().is_some_and(|pointer| pointer.starts_with("/headers/")) {
         true => refusal,
         false => refusal.with_pointer_prefix(parent),
+    }
+}
+
+impl From<InvalidBody> for Problem {
+    fn from(invalid: InvalidBody) -> Self {
+        match invalid {
+            InvalidBody::NotJson(detail) => Problem::new(Code::InvalidJson, detail),
+            InvalidBody::Refused(refusal) => refusal.into(),
+        }
     }
 }
 

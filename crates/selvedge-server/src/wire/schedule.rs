@@ -1,7 +1,7 @@
 //! The specification of a schedule, read and written, and JSON merge patches of it.
 
-use crate::routes::flows::read_flow;
 use crate::wire::fields::Fields;
+use crate::wire::graph::read_flow;
 use crate::wire::json::{self, Object};
 use crate::wire::submission::read_submission;
 use selvedge_core::Refusal;

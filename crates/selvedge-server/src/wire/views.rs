@@ -1,12 +1,11 @@
 //! The JSON of executions, claims, fences, attempts, explanations and events.
 
-use crate::wire::draws::write_draws;
 use crate::wire::json::{self, Object};
 use crate::wire::times;
 use selvedge_core::explain::{Explanation, Reference};
 use selvedge_core::fact::Failure;
 use selvedge_core::filter::Payloads;
-use selvedge_core::gate::GateName;
+use selvedge_core::gate::{GateName, RequiredGates};
 use selvedge_core::history::Attempt;
 use selvedge_core::rows::Relative;
 use selvedge_core::rules::claim::TakenSignal;
@@ -348,5 +347,25 @@ mod tests {
             "list": [{ "x_at": "1970-01-01T00:00:01.000Z" }], "usage": { "x_at": 9 },
         });
         assert_eq!(data, expected);
+    }
+}
+
+/// Writes the gate fields as they were submitted.
+fn write_draws(object: &mut Object<'_>, required_gates: &RequiredGates) {
+    object.value("fairness_key", &required_gates.fairness_key);
+    object.array("budgets", &required_gates.budgets, |out, (name, reserve)| match reserve.is_empty() {
+        true => json::value(out, name),
+        false => json::object(out, |object| {
+            object.value("name", name);
+            object.value("reserve", reserve);
+        }),
+    });
+    object.value("quotas", &required_gates.quotas);
+    match &required_gates.concurrency {
+        None => object.null("concurrency"),
+        Some((key, limit)) => object.object("concurrency", |object| {
+            object.value("key", key);
+            object.value("limit", limit);
+        }),
     }
 }

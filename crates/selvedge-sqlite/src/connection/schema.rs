@@ -15,7 +15,7 @@ struct Migration {
     minimum_reader: i32,
 }
 
-const MIGRATIONS: [Migration; 23] = [
+const MIGRATIONS: [Migration; 24] = [
     first(include_str!("../migrations/0001_names.sql")),
     first(include_str!("../migrations/0002_executions.sql")),
     first(include_str!("../migrations/0003_keys.sql")),
@@ -42,6 +42,7 @@ const MIGRATIONS: [Migration; 23] = [
     pools(include_str!("../migrations/0022_webhooks.sql")),
     // A program that does not know schedules leaves them to others.
     pools(include_str!("../migrations/0023_schedules.sql")),
+    pools(include_str!("../migrations/0024_views.sql")),
 ];
 
 /// A migration for pools: a program that does not know them would insert executions that claims do not find.

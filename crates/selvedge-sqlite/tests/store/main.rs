@@ -13,4 +13,5 @@ mod ownership;
 mod plans;
 mod records;
 mod streams;
+mod views;
 mod writer;

@@ -5,8 +5,8 @@ mod store;
 
 use crate::{
     Decision, DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Error, FlowDue, Head,
-    LaneCounts, ListPage, LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store,
-    Stored, Transaction,
+    InboxCounts, LaneCounts, ListPage, LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope,
+    Store, Stored, Transaction,
 };
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
@@ -14,6 +14,7 @@ use selvedge_core::bulk_job::{BulkJob, BulkJobId};
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::flow::{FlowFilter, FlowListPosition, FlowState};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
+use selvedge_core::inbox::{InboxEntry, InboxNumber};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rollup::{RollupQuery, RollupRow};
 use selvedge_core::rows::Members;
@@ -272,6 +273,36 @@ pub trait StoreWrapper: Send + Sync + 'static {
     /// See [`Store::due_bulk_jobs`].
     async fn due_bulk_jobs(&self, scope: &ReconcilerScope, limit: u32) -> Result<Vec<BulkJob>, Error> {
         self.inner().due_bulk_jobs(scope, limit).await
+    }
+
+    /// See [`Store::pending_inbox`].
+    async fn pending_inbox(
+        &self,
+        namespace: Option<&Name>,
+        after: Option<(u64, InboxNumber)>,
+        limit: u32,
+    ) -> Result<Vec<InboxEntry>, Error> {
+        self.inner().pending_inbox(namespace, after, limit).await
+    }
+
+    /// See [`Store::refused_inbox`].
+    async fn refused_inbox(
+        &self,
+        namespace: &Name,
+        after: Option<InboxNumber>,
+        limit: u32,
+    ) -> Result<Vec<InboxEntry>, Error> {
+        self.inner().refused_inbox(namespace, after, limit).await
+    }
+
+    /// See [`Store::count_inbox`].
+    async fn count_inbox(&self, namespace: Option<&Name>, bound: u64) -> Result<InboxCounts, Error> {
+        self.inner().count_inbox(namespace, bound).await
+    }
+
+    /// See [`Store::delete_old_inbox`].
+    async fn delete_old_inbox(&self, limit: u32) -> Result<u64, Error> {
+        self.inner().delete_old_inbox(limit).await
     }
 
     /// See [`Store::touch_api_keys`].

@@ -3,8 +3,8 @@
 use super::StoreWrapper;
 use crate::{
     Decision, DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Error, FlowDue, Head,
-    LaneCounts, ListPage, LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store,
-    Stored, Transaction,
+    InboxCounts, LaneCounts, ListPage, LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope,
+    Store, Stored, Transaction,
 };
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
@@ -12,6 +12,7 @@ use selvedge_core::bulk_job::{BulkJob, BulkJobId};
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::flow::{FlowFilter, FlowListPosition, FlowState};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
+use selvedge_core::inbox::{InboxEntry, InboxNumber};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rollup::{RollupQuery, RollupRow};
 use selvedge_core::rows::Members;
@@ -238,6 +239,34 @@ impl<T: StoreWrapper> Store for T {
 
     async fn due_bulk_jobs(&self, scope: &ReconcilerScope, limit: u32) -> Result<Vec<BulkJob>, Error> {
         observed(self, "due_bulk_jobs", StoreWrapper::due_bulk_jobs(self, scope, limit)).await
+    }
+
+    async fn pending_inbox(
+        &self,
+        namespace: Option<&Name>,
+        after: Option<(u64, InboxNumber)>,
+        limit: u32,
+    ) -> Result<Vec<InboxEntry>, Error> {
+        let reading = StoreWrapper::pending_inbox(self, namespace, after, limit);
+        observed(self, "pending_inbox", reading).await
+    }
+
+    async fn refused_inbox(
+        &self,
+        namespace: &Name,
+        after: Option<InboxNumber>,
+        limit: u32,
+    ) -> Result<Vec<InboxEntry>, Error> {
+        let reading = StoreWrapper::refused_inbox(self, namespace, after, limit);
+        observed(self, "refused_inbox", reading).await
+    }
+
+    async fn count_inbox(&self, namespace: Option<&Name>, bound: u64) -> Result<InboxCounts, Error> {
+        observed(self, "count_inbox", StoreWrapper::count_inbox(self, namespace, bound)).await
+    }
+
+    async fn delete_old_inbox(&self, limit: u32) -> Result<u64, Error> {
+        observed(self, "delete_old_inbox", StoreWrapper::delete_old_inbox(self, limit)).await
     }
 
     async fn touch_api_keys(&self, ids: &[ApiKeyId]) -> Result<(), Error> {

@@ -77,6 +77,11 @@ impl Postgres {
         Postgres { server, database }
     }
 
+    /// Runs statements in the database.
+    pub fn run(&self, statements: &str) {
+        run(&self.store(), statements);
+    }
+
     /// Returns the path of a file for a backup.
     pub fn backup(&self) -> String {
         std::env::temp_dir().join(format!("{}.backup", self.database)).display().to_string()

@@ -186,6 +186,7 @@ impl Replay {
             | Fact::ScheduleFired { .. }
             | Fact::ScheduleSkipped { .. }
             | Fact::ScheduleRefused { .. }
+            | Fact::InboxRefused { .. }
             | Fact::GateConfigured { .. }
             | Fact::GateRemoved { .. }
             | Fact::Spent { .. }
@@ -279,6 +280,7 @@ impl Replay {
             | Fact::ScheduleFired { .. }
             | Fact::ScheduleSkipped { .. }
             | Fact::ScheduleRefused { .. }
+            | Fact::InboxRefused { .. }
             | Fact::Held { .. }
             | Fact::Admitted { .. }
             | Fact::GateConfigured { .. }
@@ -379,6 +381,7 @@ impl Replay {
             | Fact::ScheduleFired { .. }
             | Fact::ScheduleSkipped { .. }
             | Fact::ScheduleRefused { .. }
+            | Fact::InboxRefused { .. }
             | Fact::Held { .. }
             | Fact::Admitted { .. }
             | Fact::GateConfigured { .. }

@@ -197,6 +197,7 @@ impl Recorded {
             | Fact::ApiKeyRevoked { .. }
             | Fact::BulkJobStarted { .. }
             | Fact::BulkJobEnded { .. }
+            | Fact::InboxRefused { .. }
             | Fact::WebhookChanged { .. }
             | Fact::ScheduleSaved { .. }
             | Fact::ScheduleDeleted { .. }

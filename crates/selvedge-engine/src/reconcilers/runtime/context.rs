@@ -1,9 +1,9 @@
 //! The context of a tick: runs one rule per row, counts the results and quarantines the rows that fail.
 
 use super::quarantine::{Quarantine, RowId};
-use crate::Error;
 use crate::commit::{Committer, new_task, receive};
 use crate::reconcilers::Tally;
+use crate::{Error, ServerDefaults};
 use selvedge_core::Rule;
 use selvedge_core::rules::timer::{FireTimer, Timer, TimerReply};
 use selvedge_store::{DueRow, Error as StoreError, ReconcilerScope, Store};
@@ -20,6 +20,8 @@ pub struct ReconcilerContext {
     pub scope: ReconcilerScope,
     /// Rows that failed.
     pub quarantine: Quarantine,
+    /// The values that apply where neither a caller nor its namespace gives one.
+    pub defaults: ServerDefaults,
     /// The time for which the event log keeps its entries.
     pub log_window: Duration,
 }

@@ -3,6 +3,7 @@
 
 use crate::sync::lock;
 use selvedge_core::bulk_job::BulkJobId;
+use selvedge_core::inbox::InboxNumber;
 use selvedge_core::outbox::OutboxName;
 use selvedge_core::{ExecutionId, FlowId, GateId};
 use std::collections::HashMap;
@@ -32,6 +33,8 @@ pub enum RowId {
     BulkJob(BulkJobId),
     /// A schedule, by a hash of its name.
     Schedule(Uuid),
+    /// A row of the inbox.
+    Inbox(InboxNumber),
 }
 
 /// The quarantined rows: the end of the pause, and its length.

@@ -91,6 +91,7 @@ impl Supervisor {
             committer,
             scope: options.scope.clone(),
             quarantine: Quarantine::default(),
+            defaults: options.defaults.clone(),
             log_window: options.log_window,
         });
         let (stop, stopping) = watch::channel(None);

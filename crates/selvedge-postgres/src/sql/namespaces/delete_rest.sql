@@ -1,7 +1,8 @@
 -- Deletes up to $2 rows of each kind that belong to a namespace without executions and flows, and returns how many: gates that
--- are configured or count a part, with their ledgers, keys of calls, sessions, rollups, and ended bulk jobs.
+-- are configured or count a part, with their ledgers, keys of calls, sessions, rollups, ended bulk jobs, and refused
+-- submissions from SQL.
 -- Locks: the rows that no other transaction has locked. Index: gates_configured, gates_parts, ledger_entries, keys_pkey,
--- sessions_instance, rollups_pkey, bulk_jobs_namespace; and the primary keys, once per row.
+-- sessions_instance, rollups_pkey, bulk_jobs_namespace, inbox_refused; and the primary keys, once per row.
 with configured as materialized (
   select id
   from gates
@@ -65,6 +66,17 @@ with configured as materialized (
     for update skip locked
   )
   returning 1
+), refused as (
+  delete from inbox
+  where number in (
+    select number
+    from inbox
+    where refused_at is not null
+      and namespace = (select name from namespaces where id = $1)
+    limit $2
+    for update skip locked
+  )
+  returning 1
 )
 select
   (select count(*) from entries)
@@ -73,3 +85,4 @@ select
   + (select count(*) from workers)
   + (select count(*) from minutes)
   + (select count(*) from jobs)
+  + (select count(*) from refused)

@@ -1,11 +1,12 @@
 -- Returns the next due times of all background work as overview/read does, at a cost that depends neither on the number of
 -- sessions nor on the age of the oldest snapshot: each index is read from a time below which it has only dead entries, and
 -- up to $2 milliseconds ahead. Sessions that registered since $11 are returned instead of being searched. `begun` is the
--- start of the oldest transaction that holds the writers' advisory lock $12, null if there is none.
+-- start of the oldest transaction that holds the writers' advisory lock $12, null if there is none. `inbox` is the time of the
+-- first row of the inbox that was written by a transaction which the snapshot $13 does not contain.
 -- Parameters: $1 the lifetime of best-effort frames in milliseconds, $3 and $4 kinds of due executions with their times, $5
 -- and $6 those of the outbox, $7 and $8 those of flows, $9 the time of gates, $10 the times of keys, frames and schedules.
 -- Locks: none. Index: executions_due, outbox_waiting and flows_due once per kind; gates_due; keys_expired; frames_old;
--- sessions_registered; classes_pkey; gates_configured; bulk_jobs_due; schedules_due.
+-- sessions_registered; classes_pkey; gates_configured; bulk_jobs_due; schedules_due; inbox_pending twice.
 with clock as materialized (
   select
     clock_timestamp() as now,
@@ -117,4 +118,22 @@ select
       and due_at <= (select ahead from clock)
     order by due_at
     limit 1
-  ) as schedules
+  ) as schedules,
+  coalesce(
+    (
+      select submitted_at
+      from inbox
+      where refused_at is null
+        and xid = any(array(select pg_snapshot_xip($13::text::pg_snapshot)))
+      limit 1
+    ),
+    (
+      select submitted_at
+      from inbox
+      where refused_at is null
+        and xid >= pg_snapshot_xmax($13::text::pg_snapshot)
+      order by xid, number
+      limit 1
+    )
+  ) as inbox,
+  pg_current_snapshot()::text as snapshot

@@ -2,11 +2,11 @@
 -- $5; whether a lease has expired; whether a session (unseen for $1 milliseconds), a key or a best-effort frame (older
 -- than $4 milliseconds) can be deleted; the newest class; the oldest outbox row of each kind in $2; the next due time
 -- of flows of each kind in $3; the next due time of a gate; whether a lane is configured; the time at which a bulk job is
--- due; and the next due time of a schedule. An index condition cannot
--- contain a volatile function, so the time is read once in a subquery.
+-- due; the next due time of a schedule; the time of the first row in the inbox that waits, and that of the first refused
+-- one. An index condition cannot contain a volatile function, so the time is read once in a subquery.
 -- Locks: none. Index: executions_due once per kind; executions_lease and sessions_pkey once per session with leases;
 -- keys_expired; frames_old; classes_pkey; outbox_waiting and flows_due once per kind; gates_due; gates_configured;
--- bulk_jobs_due; schedules_due.
+-- bulk_jobs_due; schedules_due; inbox_pending; inbox_refused_at.
 select
   clock_timestamp() as now,
   array(
@@ -102,4 +102,18 @@ select
     where due_at is not null
     order by due_at
     limit 1
-  ) as schedules
+  ) as schedules,
+  (
+    select submitted_at
+    from inbox
+    where refused_at is null
+    order by xid, number
+    limit 1
+  ) as inbox,
+  (
+    select refused_at
+    from inbox
+    where refused_at is not null
+    order by refused_at
+    limit 1
+  ) as refused

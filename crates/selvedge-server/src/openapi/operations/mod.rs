@@ -5,6 +5,7 @@ mod bulk_jobs;
 mod events;
 mod executions;
 mod flows;
+mod inbox;
 mod limits;
 mod operators;
 mod schedules;
@@ -22,6 +23,7 @@ pub fn all_operations() -> Vec<Operation> {
         operators::operations(),
         bulk_jobs::operations(),
         flows::operations(),
+        inbox::operations(),
         workers::operations(),
         waitpoints::operations(),
         events::operations(),

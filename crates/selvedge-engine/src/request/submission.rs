@@ -1,7 +1,7 @@
 //! A submission, read into a [`Draft`].
 
-use crate::wire::draws::read_draws;
-use crate::wire::fields::{Fields, unknown_word};
+use crate::request::draws::read_draws;
+use crate::request::fields::{Fields, unknown_word};
 use bytes::Bytes;
 use selvedge_core::submission::Debounce;
 use selvedge_core::{Backoff, Draft, FailureClass, Policy, Refusal, Retry, TraceParent};

@@ -1,11 +1,32 @@
-//! The nodes, edges and edge groups of a flow, read into a [`GraphDraft`].
+//! A flow, read into a [`FlowDraft`], and its nodes, edges and edge groups, read into a [`GraphDraft`].
 
-use crate::wire::body::LARGE_BODY;
-use crate::wire::fields::{Fields, unknown_word};
-use crate::wire::submission::Defaults;
-use selvedge_core::Refusal;
+use crate::request::fields::{Fields, unknown_word};
+use crate::request::submission::Defaults;
 use selvedge_core::join::{EdgeCondition, JoinPolicy, OnSatisfied};
 use selvedge_core::plan::{EDGES_LIMIT, EdgeDraft, GraphDraft, GroupDraft, NODES_LIMIT, NodeDraft};
+use selvedge_core::rules::submit_flow::FlowDraft;
+use selvedge_core::{Refusal, TraceParent};
+
+/// The maximum size of the request that submits a flow, in bytes.
+pub const LARGE_BODY: usize = 32 * 1024 * 1024;
+
+/// Reads a flow. `trace` is the span that submits it.
+pub fn read_flow(mut fields: Fields<'_>, trace: Option<TraceParent>) -> Result<FlowDraft, Refusal> {
+    let defaults = fields.object("defaults")?.map(Defaults::read).transpose()?.unwrap_or_default();
+    let defaults = defaults.with_trace(trace);
+    let draft = FlowDraft {
+        id: fields.id("id")?,
+        idempotency_key: fields.text("idempotency_key")?,
+        name: fields.text("name")?,
+        tags: fields.text_map("tags")?.unwrap_or_default(),
+        deadline_ms: fields.integer("deadline_ms")?,
+        retention_ms: fields.integer("retention_ms")?,
+        server_window_ms: None,
+        graph: read_graph(&mut fields, &defaults)?,
+    };
+    fields.finish()?;
+    Ok(draft)
+}
 
 /// Reads the fields `nodes`, `edges` and `groups`. A field that a node leaves out has its value in `defaults`.
 pub fn read_graph(fields: &mut Fields<'_>, defaults: &Defaults) -> Result<GraphDraft, Refusal> {

@@ -1,8 +1,7 @@
 //! The budgets, quotas, concurrency key and fairness key of an execution.
 
-use crate::wire::amounts::read_amounts;
-use crate::wire::fields::{Fields, wrong_type};
-use crate::wire::json::{self, Object};
+use crate::request::amounts::read_amounts;
+use crate::request::fields::{Fields, wrong_type};
 use selvedge_core::gate::{Amounts, RequiredGates};
 use selvedge_core::name::{KEY_LIMIT, NAME_LIMIT};
 use selvedge_core::submission::{GatePointers, REQUIRED_GATES_LIMIT};
@@ -86,24 +85,4 @@ fn read_concurrency(mut fields: Fields<'_>) -> Result<(Name, u32), Refusal> {
     let limit = fields.require("limit", limit)?;
     fields.finish()?;
     Ok((key, limit))
-}
-
-/// Writes the gate fields as they were submitted.
-pub fn write_draws(object: &mut Object<'_>, required_gates: &RequiredGates) {
-    object.value("fairness_key", &required_gates.fairness_key);
-    object.array("budgets", &required_gates.budgets, |out, (name, reserve)| match reserve.is_empty() {
-        true => json::value(out, name),
-        false => json::object(out, |object| {
-            object.value("name", name);
-            object.value("reserve", reserve);
-        }),
-    });
-    object.value("quotas", &required_gates.quotas);
-    match &required_gates.concurrency {
-        None => object.null("concurrency"),
-        Some((key, limit)) => object.object("concurrency", |object| {
-            object.value("key", key);
-            object.value("limit", limit);
-        }),
-    }
 }

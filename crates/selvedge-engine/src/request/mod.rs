@@ -1,0 +1,11 @@
+//! The JSON of submissions, read into drafts.
+//!
+//! There is one reader, for requests over HTTP and for rows of the inbox: [`fields`] takes an object apart, and
+//! `amounts`, `draws`, [`graph`] and [`submission`] build the types of the core.
+
+pub mod amounts;
+mod draws;
+pub mod fields;
+pub mod graph;
+pub mod submission;
+pub mod times;
