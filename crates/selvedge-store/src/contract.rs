@@ -247,7 +247,7 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Vec<InboxEntry>, Error> {
         Ok(Vec::new())
     }
-    /// Returns a page of the refused rows of a namespace, newest first. `after` is the last number of the previous page.
+    /// Returns a page of the refused rows of a namespace, newest first, with empty bodies. `after` is the last number of the previous page.
     async fn refused_inbox(
         &self,
         _namespace: &Name,

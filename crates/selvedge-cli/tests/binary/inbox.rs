@@ -1,7 +1,7 @@
 //! Submissions from SQL reach a real server, also one that is killed while it takes them in.
 
 use crate::support::{Postgres, Server, get, post, start_call};
-use serde_json::{Value, json};
+use serde_json::json;
 
 const SUBMISSIONS: u64 = 10_000;
 
@@ -75,7 +75,7 @@ fn operators_see_refused_submissions_repeat_them_and_delete_them() {
         start_call("PUT", &format!("{}/v1/quotas/mail", server.url), Some(&json!({"concurrency": 1})))
             .response();
     assert!(status < 300, "{reply}");
-    let (status, reply) = post(&format!("{inbox}/{}/retry", number(0)), &Value::Null);
+    let (status, reply) = post(&format!("{inbox}/{}/retry", number(0)), &json!({}));
     assert_eq!(status, 200, "{reply}");
     while count(&server, "mail") == 0 {}
     assert_eq!(get(&inbox).1["refused_count"], 0);

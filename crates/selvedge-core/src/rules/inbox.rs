@@ -136,7 +136,9 @@ impl Rule for ChangeInboxRow {
     }
 
     fn decide(&self, work: &mut Work) -> Self::Reply {
-        let own = |row: &&InboxRow| row.namespace == self.namespace && row.refused.is_some();
+        // A repeated retry finds a row that waits.
+        let is_known = |row: &InboxRow| row.refused.is_some() || self.change == InboxChange::Retry;
+        let own = |row: &&InboxRow| row.namespace == self.namespace && is_known(row);
         let Some(row) = work.inbox_row(self.number).filter(own).cloned() else {
             return Err(Refusal::NotFound { what: "refused submission".into(), id: self.number.to_string() });
         };

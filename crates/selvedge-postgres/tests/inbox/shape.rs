@@ -130,7 +130,8 @@ async fn hostile_text_is_only_text() {
     ];
     let mut ids = Vec::new();
     for kind in kinds {
-        let text = "select submit($1, lane => $1, tags => jsonb_build_object('t', $1::text), idempotency_key => $1)";
+        let text =
+            "select submit($1, lane => $1, tags => jsonb_build_object('t', $1::text), idempotency_key => $1)";
         let row = sql.query_one(text, &[&kind]).await.expect("it is accepted");
         ids.push(ExecutionId(row.get(0)));
     }

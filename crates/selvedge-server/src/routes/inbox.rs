@@ -2,6 +2,7 @@
 
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
+use crate::wire::body::RequestBody;
 use crate::wire::json::{self, Object};
 use crate::wire::paging::{NamePage, name_cursor};
 use crate::wire::path::PathNumber;
@@ -35,8 +36,8 @@ pub async fn list(caller: Caller, query: Query) -> HandlerResult {
 }
 
 /// `POST /v1/inbox/{number}/retry`: takes a refused submission in again.
-pub async fn retry(caller: Caller, PathNumber(number): PathNumber, query: Query) -> HandlerResult {
-    query.finish()?;
+pub async fn retry(caller: Caller, PathNumber(number): PathNumber, body: RequestBody) -> HandlerResult {
+    body.fields_if_any()?.finish()?;
     change(caller, number, InboxChange::Retry).await
 }
 

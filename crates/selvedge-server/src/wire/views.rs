@@ -333,23 +333,6 @@ fn format_times(data: &mut Value) {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn times_in_milliseconds_become_text_at_every_depth() {
-        let mut data = json!({ "until_at": 0, "at": 5, "set": { "seen_at": "7" }, "list": [{ "x_at": 1000 }], "usage": { "x_at": 9 } });
-        format_times(&mut data);
-        let expected = json!({
-            "until_at": "1970-01-01T00:00:00.000Z", "at": 5, "set": { "seen_at": "7" },
-            "list": [{ "x_at": "1970-01-01T00:00:01.000Z" }], "usage": { "x_at": 9 },
-        });
-        assert_eq!(data, expected);
-    }
-}
-
 /// Writes the gate fields as they were submitted.
 fn write_draws(object: &mut Object<'_>, required_gates: &RequiredGates) {
     object.value("fairness_key", &required_gates.fairness_key);
@@ -367,5 +350,22 @@ fn write_draws(object: &mut Object<'_>, required_gates: &RequiredGates) {
             object.value("key", key);
             object.value("limit", limit);
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn times_in_milliseconds_become_text_at_every_depth() {
+        let mut data = json!({ "until_at": 0, "at": 5, "set": { "seen_at": "7" }, "list": [{ "x_at": 1000 }], "usage": { "x_at": 9 } });
+        format_times(&mut data);
+        let expected = json!({
+            "until_at": "1970-01-01T00:00:00.000Z", "at": 5, "set": { "seen_at": "7" },
+            "list": [{ "x_at": "1970-01-01T00:00:01.000Z" }], "usage": { "x_at": 9 },
+        });
+        assert_eq!(data, expected);
     }
 }

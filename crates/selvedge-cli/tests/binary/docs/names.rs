@@ -134,7 +134,10 @@ fn every_field_of_a_request_is_documented() {
     let place = Sqlite::new();
     let server = start_dev(&place);
     let id = submit(&server.url, json!({"kind": "k"}));
-    let path = |path: &str| path.replace("{id}", &id).replace("{instance}", "w-1").replace("{name}", "n");
+    let path = |path: &str| {
+        let path = path.replace("{id}", &id).replace("{number}", "1");
+        path.replace("{instance}", "w-1").replace("{name}", "n")
+    };
     let (endpoints, requests) = (endpoints(), requests());
     let mut names = Vec::new();
     for endpoint in endpoints.iter().filter(|one| !one.starts_with("GET") && !one.starts_with("DELETE")) {

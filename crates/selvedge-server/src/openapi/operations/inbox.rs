@@ -2,6 +2,7 @@
 
 use crate::openapi::operation::{Operation, operation};
 use crate::openapi::schema::*;
+use serde_json::json;
 
 const TAG: &str = "Inbox";
 
@@ -40,7 +41,8 @@ fn list_inbox() -> Operation {
 
 fn retry() -> Operation {
     operation("post", "/v1/inbox/{number}/retry", "retry_inbox", "Take a refused submission in again")
-        .about("For example after a missing budget was created.")
+        .about("For example after a missing budget was created. Repeating it while the submission waits changes nothing.")
+        .body_if_any(request(Vec::new()), json!({}))
         .answers(200, "The submission waits again.", answer(vec![always("number", total())]))
 }
 

@@ -4,6 +4,7 @@ mod bulk;
 mod bulk_jobs;
 mod explain;
 mod idempotency;
+mod inbox;
 mod lists;
 mod operators;
 mod submission;

@@ -15,7 +15,7 @@ const ID: &str = "019a0000-0000-7000-8000-00000000000a";
 
 /// Replaces the parameters of a path.
 fn instance_of(path: &str) -> String {
-    path.replace("{id}", ID).replace("{instance}", "i").replace("{name}", "n")
+    path.replace("{id}", ID).replace("{number}", "1").replace("{instance}", "i").replace("{name}", "n")
 }
 
 /// Returns a small value of a schema: an object has only the fields that it needs.
