@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, HashMap};
 /// Returns the rows of a view as JSON objects, by id.
 fn rows(connection: &Connection, view: &str) -> HashMap<String, Value> {
     let mut statement = connection.prepare(&format!("select * from {view}")).expect("the view exists");
-    let names: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let rows = statement.query_map((), |row| {
         let mut shown = serde_json::Map::new();
         for (index, name) in names.iter().enumerate() {
