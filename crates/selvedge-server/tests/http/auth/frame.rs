@@ -43,7 +43,7 @@ pub fn example(route: &Route) -> (String, Value) {
     let path = route.path.replace("{id}", "0190aaaa-bbbb-7ccc-8ddd-eeeeffff0001");
     // An administrator configures the namespaces of its key only.
     let path = path.replace("/namespaces/{name}", "/namespaces/default");
-    let path = path.replace("{name}", "nothing").replace("{instance}", "nobody");
+    let path = path.replace("{name}", "nothing").replace("{instance}", "nobody").replace("{number}", "1");
     assert!(!path.contains('{'), "{path} has a parameter that this test does not know");
     let body = if route.method.as_str() == "GET" || route.method.as_str() == "DELETE" {
         Value::Null
