@@ -18,6 +18,8 @@ use selvedge_engine::core::rules::signal::SignalDraft;
 use selvedge_engine::core::rules::step::StepDraft;
 use selvedge_engine::core::rules::waitpoint::WaitpointDraft;
 use selvedge_engine::core::rules::webhook::{RecordDeliveries, RetryPolicy, WebhookPatch};
+use selvedge_engine::core::schedule::times::Timing;
+use selvedge_engine::core::schedule::{CatchUp, Overlap, RunResult, ScheduleSpec, Template};
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::step::StepKind;
 use selvedge_engine::core::submission::{Debounce, When};
@@ -30,8 +32,8 @@ use selvedge_engine::{
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Types of events about a worker, a key, a gate, a bulk job, a webhook, the inbox or all tokens. Only executions and flows have tags.
-const UNTAGGED: [&str; 20] = [
+/// Types of events about a worker, a key, a gate, a bulk job, a webhook, a schedule, the inbox or all tokens. Only executions and flows have tags.
+const UNTAGGED: [&str; 24] = [
     "inbox.refused",
     "operator.bulk_job_started",
     "operator.bulk_job_ended",
@@ -41,6 +43,10 @@ const UNTAGGED: [&str; 20] = [
     "webhook.secret_rotated",
     "webhook.paused",
     "webhook.missed",
+    "operator.schedule_saved",
+    "operator.schedule_deleted",
+    "schedule.skipped",
+    "schedule.refused",
     "key.created",
     "key.revoked",
     "lease.renewed",
@@ -233,6 +239,34 @@ async fn run_webhooks(server: &Server) {
     namespace.remove_webhook("w", &operator).await.expect("it is deleted");
 }
 
+/// A schedule that fires once and then skips, and one whose submissions are refused.
+async fn run_schedules(server: &Server) {
+    let (namespace, operator) = (&server.namespace, operator());
+    let mut refused = tagged("scheduled");
+    refused.required_gates.quotas = vec![Name::trusted("no such quota")];
+    for (name, draft) in [("skips", tagged("scheduled")), ("refused", refused)] {
+        let spec = ScheduleSpec {
+            timing: Timing::Interval { interval_ms: 1000 },
+            submit: Template::Execution(Box::new(draft)),
+            submit_text: None,
+            overlap: Overlap::Skip,
+            catch_up: CatchUp::None,
+            jitter_ms: 0,
+            paused: false,
+        };
+        namespace.save_schedule(name, spec, None, &operator).await.expect("the schedule is saved");
+    }
+    let results = async |name: &str| {
+        let runs = namespace.schedule_runs(name).await.expect("the runs are read");
+        runs.into_iter().map(|view| view.run.result).collect::<Vec<_>>()
+    };
+    wait_until("a time was skipped", async || results("skips").await.contains(&RunResult::Skipped)).await;
+    wait_until("a run was refused", async || !results("refused").await.is_empty()).await;
+    for name in ["skips", "refused"] {
+        namespace.delete_schedule(name, &operator).await.expect("the schedule is deleted");
+    }
+}
+
 /// An execution that is held and released, a budget that is used up, reset and removed, and a lane that counts an active
 /// execution when its limit is set.
 async fn run_gates(server: &Server) {
@@ -307,6 +341,7 @@ async fn an_event_of_every_type_reaches_subscribers_to_its_namespace_and_its_tag
     run_suspensions(&server).await;
     run_gates(&server).await;
     run_webhooks(&server).await;
+    run_schedules(&server).await;
     receives_all_except(&mut all, &[]).await;
     receives_all_except(&mut blue, &UNTAGGED).await;
     // None of these events reaches subscribers to another tag or namespace.
@@ -330,6 +365,10 @@ async fn an_event_of_every_type_reaches_subscribers_to_its_namespace_and_its_tag
                     | Fact::BulkJobEnded { .. }
                     | Fact::WebhookChanged { .. }
                     | Fact::InboxRefused { .. }
+                    | Fact::ScheduleSaved { .. }
+                    | Fact::ScheduleDeleted { .. }
+                    | Fact::ScheduleSkipped { .. }
+                    | Fact::ScheduleRefused { .. }
                     | Fact::GateConfigured { .. }
                     | Fact::GateRemoved { .. }
                     | Fact::Spent { .. }

@@ -10,7 +10,7 @@ use crate::wire::problem::Code;
 use selvedge_core::{Permission, Role};
 
 /// The groups of operations with their descriptions, in the order of the reference.
-pub const TAGS: [(&str, &str); 13] = [
+pub const TAGS: [(&str, &str); 14] = [
     ("Executions", "Submit work, read it, and wait for its result."),
     ("Operator actions", "Change executions: cancel, replay, reschedule and more, alone or in bulk."),
     ("Bulk jobs", "Act on any number of executions in the background."),
@@ -21,6 +21,7 @@ pub const TAGS: [(&str, &str); 13] = [
     ("Events", "Read the log of everything that happened, as pages or as a live feed."),
     ("Streams", "Read the frames that attempts append while they run."),
     ("Limits", "Lanes, quotas and budgets."),
+    ("Schedules", "Submit executions and flows at chosen times."),
     ("Webhooks", "Send events to a URL, and see what became of them."),
     ("Administration", "Namespaces, API keys, and the keys of tokens."),
     ("Server", "Health, metrics, and documentation."),
