@@ -231,7 +231,6 @@ fn every_field_of_a_response_is_documented() {
         put("webhooks/n", json!({"url": "https://example.com/", "types": ["*"], "paused": true})),
         call("webhooks/n/rotate-secret", json!({"grace_ms": 1})),
         put("schedules/n", json!({"interval_ms": 3_600_000, "submit": {"execution": {"kind": "k"}}})),
-        call("schedules/n/run", json!({})),
         put("budgets/n", json!({"limits": {"tokens": {"hard": 10, "soft": 5}}, "scope": "lane"})),
     ];
     let submitted = call(
