@@ -25,7 +25,7 @@ pub fn write(out: &mut Vec<u8>, time: Timestamp) {
     digits(at.millisecond().into(), 3, b'Z');
 }
 
-/// Formats a time as [`write`] does.
+/// Formats a time as [`write()`] does.
 pub fn text(time: Timestamp) -> String {
     let mut out = Vec::with_capacity(24);
     write(&mut out, time);
