@@ -19,7 +19,10 @@ use uuid::Uuid;
 /// Microseconds from the Unix epoch to 2000-01-01, the epoch of Postgres.
 const POSTGRES_EPOCH_US: i64 = 946_684_800_000_000;
 
-/// A `timestamptz`, in microseconds since the Unix epoch.
+/// The first and the end of the times that a `timestamptz` holds beside its infinities, in microseconds since its epoch.
+const POSTGRES_TIMES: std::ops::Range<i64> = -211_813_488_000_000_000..9_223_371_331_200_000_000;
+
+/// A `timestamptz`, in microseconds since the Unix epoch. A time out of the range of Postgres is written as infinity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Micros(pub i64);
 
@@ -31,7 +34,9 @@ impl From<Timestamp> for Micros {
 
 impl ToSql for Micros {
     fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
-        self.0.saturating_sub(POSTGRES_EPOCH_US).to_sql(ty, out)
+        let micros = self.0.saturating_sub(POSTGRES_EPOCH_US);
+        let infinity = if micros < 0 { i64::MIN } else { i64::MAX };
+        (if POSTGRES_TIMES.contains(&micros) { micros } else { infinity }).to_sql(ty, out)
     }
 
     accepts!(TIMESTAMPTZ);

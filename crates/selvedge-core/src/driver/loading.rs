@@ -87,6 +87,8 @@ pub struct LockPlan {
     pub limits: bool,
     /// Gates may be requested: flows and sessions are then loaded after them.
     pub gates: bool,
+    /// Several rules share the transaction: one may count the flow of an execution while another locks its own flow.
+    pub several: bool,
 }
 
 /// The progress of a transaction's loads: the rows requested so far, and the rows kept for a later stage.
@@ -103,6 +105,8 @@ pub struct Loading {
     /// Gates are needed that the plan did not expect.
     unexpected_gates: bool,
     loads: u32,
+    /// Candidates were searched again, as [`Stage::CandidatesAgain`] allows.
+    searched_again: bool,
     closed: bool,
 }
 
@@ -189,11 +193,13 @@ impl Loading {
             load.queries.candidates = std::mem::take(&mut self.kept.candidates);
         }
         let after_gates = self.plan.gates || self.kept.has_gates();
-        // The flows of these executions are known, and locked before the sessions, once the executions are loaded.
+        // The flows of these executions are known once the executions are loaded. They are locked together with the flows
+        // of other rules, before the sessions.
         let finds_members = load.executions.has_locks() || !load.queries.candidates.is_empty();
-        let before_sessions = self.kept.has_sessions() && finds_members;
+        let meets_flows = self.plan.several && !self.kept.flows.is_empty();
+        let before_last = finds_members && (meets_flows || self.kept.has_sessions());
         if !after_gates
-            && !before_sessions
+            && !before_last
             && (!keeps_back
                 || load.is_empty()
                 || !load.lanes.is_empty()
@@ -217,6 +223,7 @@ impl Loading {
     /// Returns a load of more candidates, behind those that were found.
     pub fn candidates_again(&mut self, needs: Needs) -> Result<Needs, Violation> {
         self.enter(Stage::CandidatesAgain)?;
+        self.searched_again = true;
         Ok(needs)
     }
 
@@ -374,7 +381,8 @@ impl Loading {
         }
     }
 
-    /// Checks that every saved execution and outbox row was locked, or is one of the exceptions.
+    /// Checks that every saved execution and outbox row was locked, or is one of the exceptions, and that a transaction
+    /// with locked flows counts no other flow.
     pub fn check_saved(&self, changes: &Changes, saved: &Saved<'_>) -> Result<(), Violation> {
         let updated = changes.executions.updated.iter().map(|row| row.execution.id);
         for id in updated.chain(changes.executions.deleted.iter().map(|(id, _)| *id)) {
@@ -387,7 +395,20 @@ impl Loading {
                 return Err(Violation(format!("outbox row {:?} is written without its owner", row.name)));
             }
         }
-        Ok(())
+        self.check_counted(changes)
+    }
+
+    /// Checks that all counted flows are locked, if one is. A deadlock is retried, so only builds with assertions check it.
+    fn check_counted(&self, changes: &Changes) -> Result<(), Violation> {
+        if !cfg!(debug_assertions) || self.searched_again || !self.loaded.flows.has_locks() {
+            return Ok(());
+        }
+        let is_new = |id: FlowId| changes.flows.inserted.iter().any(|flow| flow.id == id);
+        let counted = changes.unread.flow_counts.iter().map(|(id, _)| *id);
+        match { counted }.find(|id| !self.loaded.flows.locks(id) && !is_new(*id)) {
+            Some(id) => Err(Violation(format!("flow {id} is counted and was not locked with the others"))),
+            None => Ok(()),
+        }
     }
 
     /// Returns the stage in which an execution was locked; none if it was not.

@@ -163,6 +163,7 @@ impl<H: Host> Driver<H> {
             lanes_last: self.admission.limits && locks_executions,
             limits: self.admission.limits,
             gates: self.admission.gates,
+            several: self.tasks.len() + self.handed.len() > 1,
         });
         // The first load cannot violate the lock order.
         self.asked = self.loading.next(needs).ok().flatten().unwrap_or_default();
@@ -326,11 +327,12 @@ impl<H: Host> Driver<H> {
                 if self.admission.limits && !self.loading.has_passed(Stage::Lanes) {
                     needs.lanes.lock(self.host.waiting_lanes(&self.work.live_classes()));
                 }
-                // A skipped execution may reopen, and its flow with it. Saving counts the flows of all members in id order, so
-                // all of them are locked together: locking one alone could deadlock with a transaction that counts.
-                // Sessions follow flows, so a transaction that locks sessions locks the flows that it may count first.
+                // Saving counts the flows of all members in id order. A transaction that locks one flow locks all of them
+                // together: locking one alone could deadlock with a transaction that counts. A skipped execution may
+                // reopen, and its flow with it. Sessions follow flows, so flows are also locked before sessions.
                 let members = || self.work.members_of_flows().filter(|row| self.is_locked(row.id));
-                if needs.locks_sessions() || members().any(Execution::is_skipped) {
+                let locks_last = needs.flows.has_locks() || needs.locks_sessions();
+                if locks_last || members().any(Execution::is_skipped) {
                     needs.flows.lock(members().filter_map(|row| row.flow));
                 }
                 self.cached.leave_out(self.admission.gates, &mut needs);

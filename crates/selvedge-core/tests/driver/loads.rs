@@ -124,7 +124,8 @@ fn loads(plan: LockPlan) -> Vec<Needs> {
 
 #[test]
 fn the_rows_of_a_later_stage_are_loaded_after_those_of_an_earlier_one() {
-    let plan = LockPlan { later_executions: false, lanes_last: true, limits: true, gates: true };
+    let plan =
+        LockPlan { later_executions: false, lanes_last: true, limits: true, gates: true, several: true };
     let all = everything();
     let none = Needs::default;
     let executions = vec![id(1), id(2)];
@@ -177,12 +178,17 @@ fn flows_and_sessions_are_loaded_after_gates_if_gates_are_expected() {
     let load = loading.next(Needs::default()).expect("it is in order").expect("there is a load");
     assert_eq!((load.flows.len(), load.sessions.len()), (1, 1));
 
-    let mut loading = Loading::new(LockPlan::default());
     let without_sessions = Needs { sessions: Request::default(), ..without_gates() };
     let without_sessions =
         Needs { queries: Queries { instances: vec![], ..without_sessions.queries }, ..without_sessions };
-    let load = loading.next(without_sessions).expect("it is in order").expect("there is a load");
+    let mut loading = Loading::new(LockPlan::default());
+    let load = loading.next(without_sessions.clone()).expect("it is in order").expect("there is a load");
     assert_eq!(load.flows.len(), 1, "one load serves all");
+    let mut loading = Loading::new(LockPlan { several: true, ..LockPlan::default() });
+    let load = loading.next(without_sessions).expect("it is in order").expect("there is a load");
+    assert_eq!(load.flows.len(), 0, "the flow of one rule waits for the flows of the executions of another");
+    let load = loading.next(Needs::default()).expect("it is in order").expect("there is a load");
+    assert_eq!(load.flows.len(), 1);
 
     let mut loading = Loading::new(LockPlan::default());
     loading.expect_gates();

@@ -3,7 +3,7 @@
 
 use super::plans::explain;
 use crate::support::server::{claim_of, claim_wait, fence};
-use crate::support::{Sandbox, wait_until};
+use crate::support::{Sandbox, WRITERS_KEY, wait_until};
 use selvedge_engine::core::submission::When;
 use selvedge_engine::core::{Draft, DueKind};
 use selvedge_engine::store::Store;
@@ -133,5 +133,29 @@ async fn a_glance_finds_what_becomes_due_and_leases_that_expire() {
         store.glance().await.expect("the glance succeeds").expired_leases
     })
     .await;
+    server.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_writer_of_unknown_start_delays_nothing() {
+    let sandbox = Sandbox::new();
+    let store = sandbox.store("store").await;
+    let server = sandbox.server("server").await;
+    // Holds the lock of the writers outside of a transaction: nobody knows when its writes began.
+    let unknown = sandbox.plain().await;
+    unknown.run(&format!("select pg_advisory_lock_shared({WRITERS_KEY})")).await;
+    glance(&store).await;
+    let claim = selvedge_engine::core::rules::claim::ClaimDraft { lease_ttl_ms: 1_500, ..claim_of("one", 1) };
+    server.submit(Draft::new("kind")).await;
+    let claimed = server.namespace.claim(claim_wait(claim, Duration::ZERO)).await;
+    assert_eq!(claimed.expect("the claim succeeds").len(), 1);
+    wait_until("the lease has expired", async || {
+        store.glance().await.expect("the glance succeeds").expired_leases
+    })
+    .await;
+    assert_eq!(server.tick("lease_expiry").await.done, 1);
+    // The session has no lease now.
+    glance(&store).await;
+    unknown.release().await;
     server.engine.shutdown().await;
 }
