@@ -76,6 +76,9 @@ pub struct Arguments {
     /// Print all settings with their sources as TOML, and exit
     #[arg(long)]
     pub print_config: bool,
+    /// Uses a clock that moves only when it is advanced. A flag of `dev`.
+    #[arg(skip)]
+    pub manual_clock: bool,
     #[command(flatten)]
     pub settings: Settings,
 }
@@ -138,7 +141,10 @@ impl Server {
         let ChosenSecret { secret, source } = secret::choose(arguments.secret_file.clone()).await?;
         #[cfg(feature = "otlp")]
         let exporter = Exporter::start(arguments.otlp_endpoint.as_deref())?;
-        let opened = address.open_with(settings.postgres()).await;
+        let opened = match arguments.manual_clock {
+            true => address.open_with_manual_clock(),
+            false => address.open_with(settings.postgres()).await,
+        };
         let opened = opened.map_err(|error| Failure::of_store(&address, &error))?;
         let bound = bind(listen, "--listen").await;
         let bound = match (bound, metrics_listen) {

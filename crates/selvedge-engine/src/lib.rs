@@ -12,6 +12,7 @@ mod conformance;
 mod coverage;
 mod defaults;
 mod error;
+mod manual_clock;
 mod metrics;
 mod namespace;
 mod notify;
@@ -24,6 +25,7 @@ mod traces;
 
 pub use defaults::{LEASE_TTL_MS, ServerDefaults};
 pub use error::Error;
+pub use manual_clock::Advanced;
 pub use metrics::{
     Distribution, Family, FamilyKind, Histogram, NAMED_MAX, OTHER, Sample, SampleValue, Slots,
 };
@@ -42,6 +44,7 @@ pub use traces::{Span, SpanSink};
 
 use commit::{CommitSinks, Committer, EngineHost, WaitingClaims, dispatcher};
 use coverage::Coverage;
+use manual_clock::Advances;
 use metrics::{FlushTask, GaugeReader, Metrics};
 use notify::{HeartbeatThrottle, NotificationTasks, Tail, TailTask, Waiters};
 use reconcilers::Supervisor;
@@ -129,6 +132,8 @@ struct Inner {
     coverage: Coverage,
     /// Notified when a caller of this process changes a webhook.
     webhook_changes: Notify,
+    /// The advances of a manual clock.
+    advances: Advances,
     secret: Arc<Secret>,
     options: Options,
 }
@@ -185,6 +190,7 @@ impl Engine {
             notification_tasks,
             coverage,
             webhook_changes: Notify::new(),
+            advances: Advances::default(),
             secret,
             options,
         };

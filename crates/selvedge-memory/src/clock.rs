@@ -1,6 +1,7 @@
 //! The store's clock: the system clock, kept from stepping back, or a manual clock for tests.
 
 use selvedge_core::Timestamp;
+use selvedge_store::ManualClock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -37,6 +38,11 @@ impl Clock {
         }
     }
 
+    /// Returns this clock if it is a manual one.
+    pub fn as_manual(&self) -> Option<&dyn ManualClock> {
+        self.manual.then_some(self)
+    }
+
     /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         if self.manual {
@@ -45,6 +51,18 @@ impl Clock {
         let system = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let micros = i64::try_from(system.as_micros()).unwrap_or(i64::MAX);
         Timestamp::from_micros(self.latest.fetch_max(micros, Ordering::SeqCst).max(micros))
+    }
+}
+
+impl ManualClock for Clock {
+    fn now(&self) -> Timestamp {
+        Clock::now(self)
+    }
+
+    fn advance_to(&self, time: Timestamp) {
+        if self.manual {
+            self.latest.fetch_max(time.micros(), Ordering::SeqCst);
+        }
     }
 }
 

@@ -40,7 +40,7 @@ use selvedge_core::{
 };
 use selvedge_store::{
     Decision, DeliveryPage, Demand, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Error,
-    FlowDue, Head, LaneCounts, ListPage, LogLimit, NamespaceSettings, Notification, Overview,
+    FlowDue, Head, LaneCounts, ListPage, LogLimit, ManualClock, NamespaceSettings, Notification, Overview,
     ReconcilerScope, Store, Stored, Transaction,
 };
 use std::any::Any;
@@ -119,6 +119,10 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
 impl Store for MemoryStore {
     fn describe(&self) -> Description {
         Description { name: "memory", writers: 1, shared: false }
+    }
+
+    fn manual_clock(&self) -> Option<&dyn ManualClock> {
+        self.clock.as_manual()
     }
 
     async fn transact(&self, mut decision: Box<dyn Decision>) -> Result<Transaction, Error> {

@@ -61,6 +61,14 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The clock of a store for tests: it stands still until it is advanced.
+pub trait ManualClock: Send + Sync {
+    /// Returns the time.
+    fn now(&self) -> Timestamp;
+    /// Advances the clock to a time. A time that has passed is ignored.
+    fn advance_to(&self, time: Timestamp);
+}
+
 /// A store of executions, flows, gates and the event log.
 ///
 /// Methods other than [`transact`](Store::transact) lock no row of an execution, flow or gate; what they return may be stale
@@ -75,6 +83,11 @@ pub trait Store: Send + Sync + 'static {
     /// earlier may never have existed. Whoever caches rows drops them when the number changes. Default: 0 for ever.
     fn history(&self) -> u64 {
         0
+    }
+
+    /// Returns the clock, if it moves only when it is advanced. Default: none.
+    fn manual_clock(&self) -> Option<&dyn ManualClock> {
+        None
     }
 
     /// Runs a decision in one transaction: loads and locks the rows that it names, in the lock order of

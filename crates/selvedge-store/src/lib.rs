@@ -18,7 +18,7 @@ mod list;
 mod scope;
 mod wrapper;
 
-pub use contract::{Decision, Store};
+pub use contract::{Decision, ManualClock, Store};
 pub use data::{
     Deletion, DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Entry, FlowDue, Head,
     InboxCounts, LaneCounts, LogLimit, NamespaceSettings, Notification, Overview, Stored, Transaction,

@@ -1,7 +1,7 @@
 //! Store addresses: parsed once, and displayed without passwords.
 
 use crate::{Error, Store};
-use selvedge_memory::MemoryStore;
+use selvedge_memory::{Clock, MemoryStore};
 use selvedge_postgres::{PostgresStore, Settings as PostgresSettings};
 use selvedge_sqlite::SqliteStore;
 use std::fmt;
@@ -122,6 +122,15 @@ impl Address {
     /// Opens the store, and creates its schema if the store is empty.
     pub async fn open(&self) -> Result<OpenStore, Error> {
         self.open_with(PostgresSettings::default()).await
+    }
+
+    /// Opens a store in memory whose clock moves only when it is advanced, for tests.
+    pub fn open_with_manual_clock(&self) -> Result<OpenStore, Error> {
+        let Address::Memory = self else {
+            return Err(bad("a manual clock needs the store memory:".into()));
+        };
+        let store = Arc::new(MemoryStore::with_clock(Clock::manual(Clock::system().now())));
+        Ok(OpenStore { store, sqlite: None })
     }
 
     /// Opens the store, with other settings if it is on Postgres.

@@ -23,6 +23,10 @@ pub struct Arguments {
     /// server can then run commands
     #[arg(long, env = "SELVEDGE_ALLOW_SHELL", value_parser = flag::parser("SELVEDGE_ALLOW_SHELL"))]
     allow_shell: bool,
+    /// Stop the clock of the store, which must be memory:, so that only POST /v1/clock/advance moves it: tests of days run
+    /// in milliseconds
+    #[arg(long, env = "SELVEDGE_MANUAL_CLOCK", value_parser = flag::parser("SELVEDGE_MANUAL_CLOCK"))]
+    manual_clock: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -36,10 +40,12 @@ The worker handles these kinds with these inputs:
 
 Examples:
   selvedge dev
-  selvedge dev --store memory: --listen 127.0.0.1:0";
+  selvedge dev --store memory: --listen 127.0.0.1:0
+  selvedge dev --store memory: --manual-clock";
 
 /// Serves the API and runs the worker until a signal.
-pub async fn run(arguments: Arguments) -> Result<(), Failure> {
+pub async fn run(mut arguments: Arguments) -> Result<(), Failure> {
+    arguments.serve.manual_clock = arguments.manual_clock;
     let mut signals = Signals::listen()?;
     let Some(server) = Server::open_unless_stopped(&arguments.serve, &mut signals).await? else {
         return Ok(());

@@ -138,3 +138,62 @@ fn a_second_signal_exits_at_once() {
     let (status, _) = server.wait_for_exit();
     assert_eq!(status.code(), Some(143));
 }
+
+/// Advances the clock of a server. Returns its time.
+fn advance(url: &str, by_ms: u64) -> String {
+    let (status, advanced) = post(&format!("{url}/v1/clock/advance"), &json!({"by_ms": by_ms}));
+    assert_eq!((status, &advanced["reached"]), (200, &json!(true)), "{advanced}");
+    text(&advanced["now_at"])
+}
+
+#[test]
+fn with_a_manual_clock_days_pass_when_the_test_says_so() {
+    const DAY_MS: u64 = 24 * 3600 * 1000;
+    let mut dev = command();
+    dev.args(["dev", "--store", "memory:", "--manual-clock"]);
+    let server = Server::spawn(dev);
+    let url = &server.url;
+    let (_, clock) = get(&format!("{url}/v1/clock"));
+    assert_eq!(clock["manual"], true);
+    assert_eq!(get(&format!("{url}/v1/clock")).1, clock, "it stands still");
+
+    // A delay of three days, then two failures with a back-off of a day each.
+    let backoff = json!({"max_retries": 5, "backoff": {"type": "fixed", "delay_ms": DAY_MS}});
+    let id = submit(
+        url,
+        json!({"kind": "flaky", "input": {"failures": 2}, "delay_ms": 3 * DAY_MS, "retry": backoff}),
+    );
+    advance(url, 3 * DAY_MS - 1);
+    assert_eq!(state(url, &id), "delayed");
+    advance(url, 1);
+    assert_eq!(state(url, &id), "delayed", "its first attempt has failed");
+    let now = advance(url, 3 * DAY_MS);
+    assert_eq!(state(url, &id), "completed");
+    let (_, execution) = get(&format!("{url}/v1/executions/{id}"));
+    let (submitted, ended) = (text(&execution["submitted_at"]), text(&execution["ended_at"]));
+    assert!(submitted < ended && ended < now, "{ended} is 5 days after {submitted}, {now} 6 days");
+    let (_, attempts) = get(&format!("{url}/v1/executions/{id}/attempts"));
+    let started: Vec<&str> = attempts["items"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|attempt| attempt["started_at"].as_str().expect("a time"))
+        .collect();
+    assert_eq!(started.len(), 3);
+    assert!(started.is_sorted() && started[0] != started[1] && started[1] != started[2], "{started:?}");
+}
+
+#[test]
+fn a_clock_that_is_not_manual_cannot_be_advanced() {
+    let place = Sqlite::new();
+    let server = start(&place, &[]);
+    let (status, problem) = post(&format!("{}/v1/clock/advance", server.url), &json!({"by_ms": 1}));
+    assert_eq!((status, problem["code"].as_str()), (422, Some("invalid_field")), "{problem}");
+    assert!(text(&problem["detail"]).contains("--manual-clock"), "{problem}");
+    assert_eq!(get(&format!("{}/v1/clock", server.url)).1["manual"], false);
+    let mut refused = command();
+    refused.args(["dev", "--store", &place.store(), "--manual-clock"]);
+    let output = refused.output().expect("it starts");
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("memory:"), "{output:?}");
+}

@@ -3,6 +3,7 @@
 mod budgets;
 mod bulk;
 mod bulk_jobs;
+pub mod clock;
 mod events;
 mod executions;
 pub mod flows;
@@ -97,6 +98,8 @@ pub fn all_routes() -> Routes {
         .merge(admin_routes())
         .get("/v1/events", Read, events::page)
         .get("/v1/stats", Read, stats::list)
+        .get("/v1/clock", Read, clock::get)
+        .post("/v1/clock/advance", Operate, clock::advance)
 }
 
 fn execution_routes() -> Routes {

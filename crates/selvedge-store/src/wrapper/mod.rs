@@ -5,8 +5,8 @@ mod store;
 
 use crate::{
     Decision, DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Error, FlowDue, Head,
-    InboxCounts, LaneCounts, ListPage, LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope,
-    Store, Stored, Transaction,
+    InboxCounts, LaneCounts, ListPage, LogLimit, ManualClock, NamespaceSettings, Notification, Overview,
+    ReconcilerScope, Store, Stored, Transaction,
 };
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
@@ -49,6 +49,11 @@ pub trait StoreWrapper: Send + Sync + 'static {
     /// See [`Store::history`].
     fn history(&self) -> u64 {
         self.inner().history()
+    }
+
+    /// See [`Store::manual_clock`].
+    fn manual_clock(&self) -> Option<&dyn ManualClock> {
+        self.inner().manual_clock()
     }
 
     /// See [`Store::transact`].

@@ -3,8 +3,8 @@
 use super::StoreWrapper;
 use crate::{
     Decision, DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Error, FlowDue, Head,
-    InboxCounts, LaneCounts, ListPage, LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope,
-    Store, Stored, Transaction,
+    InboxCounts, LaneCounts, ListPage, LogLimit, ManualClock, NamespaceSettings, Notification, Overview,
+    ReconcilerScope, Store, Stored, Transaction,
 };
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
@@ -49,6 +49,10 @@ impl<T: StoreWrapper> Store for T {
 
     fn history(&self) -> u64 {
         StoreWrapper::history(self)
+    }
+
+    fn manual_clock(&self) -> Option<&dyn ManualClock> {
+        StoreWrapper::manual_clock(self)
     }
 
     async fn transact(&self, decision: Box<dyn Decision>) -> Result<Transaction, Error> {

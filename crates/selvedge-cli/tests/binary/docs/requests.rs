@@ -55,6 +55,7 @@ pub fn requests() -> Vec<Request> {
         request("POST /v1/executions/{id}/tags", json!({}), &[""]),
         request("POST /v1/executions/{id}/revoke-lease", json!({}), &[""]),
         request("POST /v1/executions/{id}/resume", json!({}), &[""]),
+        request("POST /v1/clock/advance", json!({"by_ms": 1}), &[""]),
         request("POST /v1/inbox/{number}/retry", json!({}), &[""]),
         request("POST /v1/waitpoints/{id}/signal", json!({"token": "t"}), &[""]),
         request("POST /v1/waitpoints/{id}/look", json!({"token": "t"}), &[""]),
