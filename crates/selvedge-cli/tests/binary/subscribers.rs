@@ -18,6 +18,8 @@ const BATCH: u64 = 1000;
 /// The most that the server's memory may grow for a slow subscriber, in KiB: 64 KiB of the log, the connection, and some
 /// space that the allocator cannot use. 1000 subscribers then need less than 300 MB.
 const KIB_PER_SUBSCRIBER: u64 = 260;
+/// What the server's memory may grow beside that, in KiB: threads that a busy machine starts later have heaps of their own.
+const MARGIN_KIB: u64 = 10 * 1024;
 
 /// Returns a figure of the status of a process, in KiB.
 fn memory_kib(server: &Server, figure: &str) -> u64 {
@@ -87,7 +89,7 @@ fn slow_subscribers_need_little_memory_however_often_they_connect(place: &impl P
         let during = settled_kib(&server);
         let peak = memory_kib(&server, "VmHWM");
         let report = format!("round {round}: {before} KiB before, {during} during, peak {peak}");
-        assert!(peak <= before + SUBSCRIBERS * KIB_PER_SUBSCRIBER, "{report}");
+        assert!(peak <= before + SUBSCRIBERS * KIB_PER_SUBSCRIBER + MARGIN_KIB, "{report}");
         drop(subscribers);
     }
 }
