@@ -68,3 +68,36 @@ fn every_test_that_the_guarantees_name_exists() {
         paths.iter().filter(|path| !workspace().join("crates").join(path).exists()).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
+
+/// Returns the source files below a directory, relative to the workspace.
+fn sources(directory: &std::path::Path, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(directory).expect("the directory can be read") {
+        let path = entry.expect("the directory can be read").path();
+        if path.is_dir() {
+            found.push(format!("{}/", path.display()));
+            sources(&path, found);
+        } else {
+            found.push(path.display().to_string());
+        }
+    }
+}
+
+#[test]
+fn every_file_and_directory_that_the_architecture_names_exists() {
+    let text = std::fs::read_to_string(workspace().join("ARCHITECTURE.md")).expect("the page exists");
+    let mut found = Vec::new();
+    sources(&workspace().join("crates"), &mut found);
+    let is_path = |name: &&str| {
+        let stem = name.strip_suffix(".rs").or_else(|| name.strip_suffix('/'));
+        stem.is_some_and(|stem| stem.chars().all(|one| one.is_ascii_lowercase() || "_/".contains(one)))
+    };
+    let outside = |name: &str| workspace().join(name).is_dir();
+    let names = prose(&text).flat_map(|line| line.split('`').skip(1).step_by(2)).filter(is_path);
+    let names: std::collections::BTreeSet<&str> = names.filter(|name| !outside(name)).collect();
+    assert!(names.len() > 50, "{names:?}");
+    let missing: Vec<&str> = names
+        .into_iter()
+        .filter(|name| !found.iter().any(|path| path.ends_with(&format!("/{name}"))))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
