@@ -5,6 +5,7 @@ use selvedge_conformance::fixtures::{Fixture, SCHEMA};
 use selvedge_postgres::{PostgresStore, Settings};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_postgres::{Client, NoTls};
 
 /// A database that is dropped with this value.
@@ -38,7 +39,9 @@ impl Database {
 
     /// Opens a store on the schema of the fixture, which runs the missing migrations.
     pub async fn store(&self) -> Arc<PostgresStore> {
-        let settings = Settings { schema: SCHEMA.to_owned(), ..Settings::default() };
+        // A loaded machine may take longer than the default to open a connection.
+        let connect_timeout = Duration::from_secs(30);
+        let settings = Settings { schema: SCHEMA.to_owned(), connect_timeout, ..Settings::default() };
         let store = PostgresStore::connect_with(&self.url, settings).await;
         Arc::new(store.expect("the store opens"))
     }

@@ -103,7 +103,9 @@ impl Sandbox {
 
     /// Returns the settings of a store in the sandbox.
     pub fn settings(&self) -> Settings {
-        Settings { schema: self.schema.clone(), ..Settings::default() }
+        // A loaded machine may take longer than the default to open a connection.
+        let connect_timeout = Duration::from_secs(30);
+        Settings { schema: self.schema.clone(), connect_timeout, ..Settings::default() }
     }
 
     /// Opens a store.
