@@ -52,12 +52,22 @@ fn matches(command: &Command, arguments: &[OsString]) -> Result<ArgMatches, Fail
         match (error.kind(), text(ContextKind::InvalidArg), text(ContextKind::InvalidValue), error.source()) {
             (ErrorKind::ValueValidation, Some(flag), Some(value), Some(cause)) => {
                 let flag = flag.split_whitespace().next().unwrap_or(flag);
-                let variable = flag.trim_start_matches('-').replace('-', "_").to_ascii_uppercase();
-                Failure::Usage(format!("{flag} or SELVEDGE_{variable} is {value:?}: {cause}"))
+                let name = match variable(command, flag.trim_start_matches('-')) {
+                    Some(variable) => format!("{flag} or {variable}"),
+                    None => flag.to_owned(),
+                };
+                Failure::Usage(format!("{name} is {value:?}: {cause}"))
             }
             _ => error.exit(),
         }
     })
+}
+
+/// Returns the variable of the flag with this name, in whichever subcommand it is.
+fn variable(command: &Command, name: &str) -> Option<String> {
+    let mut own = command.get_arguments().filter(|argument| argument.get_long() == Some(name));
+    let own = own.find_map(|argument| Some(argument.get_env()?.to_string_lossy().into_owned()));
+    own.or_else(|| command.get_subcommands().find_map(|sub| variable(sub, name)))
 }
 
 /// The settings of a file, by name.

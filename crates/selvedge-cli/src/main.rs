@@ -1,7 +1,7 @@
 //! The `selvedge` command.
 //!
-//! One file per subcommand. Data goes to standard output, logs and errors to standard error. An error is one line that
-//! says what to do. The exit code is 0 on success, 2 if the command line is invalid, and 1 otherwise.
+//! One file per subcommand; those that talk to a server are in `verbs/`. Data goes to standard output, logs and errors to
+//! standard error. An error is one line that says what to do. `failure.rs` has the exit codes.
 
 mod admin_key;
 mod bench;
@@ -12,13 +12,18 @@ mod duration;
 mod failure;
 mod flag;
 mod log;
+mod manual;
 #[cfg(feature = "otlp")]
 mod otlp;
+mod remote;
 mod secret;
 mod serve;
 mod settings;
 mod signals;
 mod size;
+mod terminal;
+mod verbs;
+mod version;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use failure::Failure;
@@ -42,11 +47,76 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve the API until SIGTERM or SIGINT, then drain
-    Serve(serve::Arguments),
+    Serve(Box<serve::Arguments>),
     /// Serve the API with a built-in worker, for trying things out
-    Dev(dev::Arguments),
+    Dev(Box<dev::Arguments>),
+    /// Submit an execution
+    Submit(Box<verbs::submit::Arguments>),
+    /// Show an execution with its timeline, or a flow
+    Get(verbs::get::Arguments),
+    /// List executions
+    List(Box<verbs::list::Arguments>),
+    /// Follow an execution or a flow until it ends
+    Watch(verbs::watch::Arguments),
+    /// Wait for the end of an execution or a flow; exits with its outcome
+    Wait(verbs::wait::Arguments),
+    /// Say why an execution or a flow does not go on, and what would help
+    Explain(verbs::explain::Arguments),
+    /// Print the output of an execution
+    Logs(verbs::logs::Arguments),
+    /// Print the event log
+    Events(verbs::events::Arguments),
+    /// Submit, list, draw, follow and cancel flows
+    Flow(Box<verbs::flow::Arguments>),
+    /// Cancel executions
+    Cancel(Box<verbs::operate::Cancel>),
+    /// Run ended executions again
+    Replay(Box<verbs::operate::Replay>),
+    /// Resume a suspended execution
+    Resume(verbs::operate::Resume),
+    /// Move the start of executions
+    Reschedule(Box<verbs::operate::Reschedule>),
+    /// Change the priority of executions
+    Priority(Box<verbs::operate::Priority>),
+    /// Change the tags of executions
+    Tag(Box<verbs::operate::Tag>),
+    /// Take an active execution away from its worker
+    RevokeLease(verbs::operate::RevokeLease),
+    /// Send a signal to an execution
+    Signal(verbs::signal::Arguments),
+    /// List and answer the waitpoints at which executions wait for people
+    Approvals(verbs::approvals::Arguments),
+    /// List and drain workers
+    Workers(verbs::workers::Arguments),
+    /// List, limit and pause lanes
+    Lanes(verbs::lanes::Arguments),
+    /// List and change quotas
+    Quotas(verbs::quotas::Arguments),
+    /// List, change and reset budgets
+    Budgets(verbs::budgets::Arguments),
+    /// List, change and run schedules
+    Schedules(verbs::schedules::Arguments),
+    /// List and change webhooks, and replay deliveries
+    Webhooks(verbs::webhooks::Arguments),
+    /// List, follow and stop bulk jobs
+    BulkJobs(verbs::bulk_jobs::Arguments),
+    /// List and repeat refused submissions from SQL
+    Inbox(verbs::inbox::Arguments),
+    /// Create, list and revoke API keys
+    Keys(verbs::keys::Arguments),
+    /// Create, change and delete namespaces
+    Namespaces(verbs::namespaces::Arguments),
+    /// Name servers, so that commands need no address and no key
+    Profile(verbs::profile::Arguments),
     /// Measure the engine and compare it with plain SQL
-    Bench(bench::Arguments),
+    Bench(Box<bench::Arguments>),
+    /// Print the completions of a shell
+    Completions(manual::Completions),
+    /// Write the manual pages into a directory
+    #[command(hide = true)]
+    Man(manual::Man),
+    /// Print the version, of this program and of the server
+    Version(version::Arguments),
 }
 
 impl Command {
@@ -55,7 +125,47 @@ impl Command {
         match self {
             Command::Serve(arguments) => arguments.print_config,
             Command::Dev(arguments) => arguments.serve.print_config,
-            Command::Bench(_) => false,
+            _ => false,
+        }
+    }
+
+    async fn run(self) -> Result<(), Failure> {
+        match self {
+            Command::Serve(arguments) => serve::run(*arguments).await,
+            Command::Dev(arguments) => dev::run(*arguments).await,
+            Command::Submit(arguments) => verbs::submit::run(*arguments).await,
+            Command::Get(arguments) => verbs::get::run(arguments).await,
+            Command::List(arguments) => verbs::list::run(*arguments).await,
+            Command::Watch(arguments) => verbs::watch::run(arguments).await,
+            Command::Wait(arguments) => verbs::wait::run(arguments).await,
+            Command::Explain(arguments) => verbs::explain::run(arguments).await,
+            Command::Logs(arguments) => verbs::logs::run(arguments).await,
+            Command::Events(arguments) => verbs::events::run(arguments).await,
+            Command::Flow(arguments) => verbs::flow::run(*arguments).await,
+            Command::Cancel(arguments) => verbs::operate::cancel(*arguments).await,
+            Command::Replay(arguments) => verbs::operate::replay(*arguments).await,
+            Command::Resume(arguments) => verbs::operate::resume(arguments).await,
+            Command::Reschedule(arguments) => verbs::operate::reschedule(*arguments).await,
+            Command::Priority(arguments) => verbs::operate::priority(*arguments).await,
+            Command::Tag(arguments) => verbs::operate::tag(*arguments).await,
+            Command::RevokeLease(arguments) => verbs::operate::revoke_lease(arguments).await,
+            Command::Signal(arguments) => verbs::signal::run(arguments).await,
+            Command::Approvals(arguments) => verbs::approvals::run(arguments).await,
+            Command::Workers(arguments) => verbs::workers::run(arguments).await,
+            Command::Lanes(arguments) => verbs::lanes::run(arguments).await,
+            Command::Quotas(arguments) => verbs::quotas::run(arguments).await,
+            Command::Budgets(arguments) => verbs::budgets::run(arguments).await,
+            Command::Schedules(arguments) => verbs::schedules::run(arguments).await,
+            Command::Webhooks(arguments) => verbs::webhooks::run(arguments).await,
+            Command::BulkJobs(arguments) => verbs::bulk_jobs::run(arguments).await,
+            Command::Inbox(arguments) => verbs::inbox::run(arguments).await,
+            Command::Keys(arguments) => verbs::keys::run(arguments).await,
+            Command::Namespaces(arguments) => verbs::namespaces::run(arguments).await,
+            Command::Profile(arguments) => verbs::profile::run(arguments).await,
+            Command::Bench(arguments) => bench::run(*arguments).await,
+            Command::Completions(arguments) => manual::completions(&arguments, Arguments::command()),
+            Command::Man(arguments) => manual::write(&arguments, Arguments::command()),
+            Command::Version(arguments) => version::run(&arguments).await,
         }
     }
 }
@@ -64,13 +174,20 @@ const EXAMPLES: &str = "\
 Examples:
   selvedge dev                                       try it out
   selvedge serve                                     serve from ./selvedge.db
-  selvedge serve --store postgres://ada@db/selvedge  serve from Postgres, as one of many servers";
+  selvedge serve --store postgres://ada@db/selvedge  serve from Postgres, as one of many servers
+  selvedge submit echo '{\"hello\": 1}' --wait         submit work and wait for its result
+  selvedge explain ID                                say why something does not run
+
+Exit codes: 0 success; 1 failure; 2 invalid command line; 3 not found; 4 not permitted; of wait, watch and flow run: 10
+failed, 11 cancelled, 12 expired, 13 skipped, 14 not ended in time.";
 
 fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("selvedge: {failure}");
+            if failure != Failure::OutputClosed {
+                eprintln!("selvedge: {failure}");
+            }
             failure.exit_code()
         }
     }
@@ -89,13 +206,7 @@ fn run() -> Result<(), Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::Failed(format!("cannot start the threads of this process: {error}")))?;
-    let ended = runtime.block_on(async {
-        match arguments.command {
-            Command::Serve(arguments) => serve::run(arguments).await,
-            Command::Dev(arguments) => dev::run(arguments).await,
-            Command::Bench(arguments) => bench::run(arguments).await,
-        }
-    });
+    let ended = runtime.block_on(arguments.command.run());
     // Threads that are still blocked have had their grace period.
     runtime.shutdown_background();
     ended

@@ -1,0 +1,105 @@
+//! The server that a verb talks to: its address, the key, and the profile that both may come from.
+
+mod profiles;
+
+pub use profiles::{Profile, Profiles};
+
+use crate::failure::Failure;
+use crate::terminal::{ColorChoice, Output};
+use clap::Args;
+use selvedge_client::{Client, Error, Options, Retries};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The server of a newcomer.
+pub const DEFAULT_SERVER: &str = "http://127.0.0.1:7878";
+
+/// The flags of every verb that talks to a server.
+#[derive(Args, Clone, Debug, Default)]
+#[group(skip)]
+pub struct Remote {
+    /// Talk to this server [default: that of the profile, or http://127.0.0.1:7878]
+    #[arg(long, global = true, env = "SELVEDGE_SERVER", value_name = "URL", help_heading = "Server")]
+    pub server: Option<String>,
+    /// Authenticate with this API key; the variable keeps it out of the list of processes [default: that of the profile]
+    #[arg(
+        long,
+        global = true,
+        env = "SELVEDGE_KEY",
+        hide_env_values = true,
+        value_name = "KEY",
+        help_heading = "Server"
+    )]
+    pub key: Option<String>,
+    /// Act in this namespace; only for keys of several [default: that of the profile or the key]
+    #[arg(long, global = true, env = "SELVEDGE_NAMESPACE", value_name = "NAME", help_heading = "Server")]
+    pub namespace: Option<String>,
+    /// Trust the certificates in this PEM file [default: those of this machine]
+    #[arg(long, global = true, env = "SELVEDGE_CA_FILE", value_name = "FILE", help_heading = "Server")]
+    pub ca_file: Option<PathBuf>,
+    /// Use this profile of ~/.config/selvedge/config.toml [default: the one chosen with selvedge profile use]
+    #[arg(long, global = true, env = "SELVEDGE_PROFILE", value_name = "NAME", help_heading = "Server")]
+    pub profile: Option<String>,
+    /// Print JSON: one object on one line, or one for each item
+    #[arg(long, global = true, help_heading = "Output")]
+    pub json: bool,
+    /// Use colours: auto, always or never; NO_COLOR is respected
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Output")]
+    pub color: ColorChoice,
+}
+
+/// A client and the place of its output.
+pub struct Session {
+    /// The client of the server.
+    pub client: Client,
+    /// The standard output.
+    pub out: Output,
+}
+
+impl Remote {
+    /// Returns a client of the server, and the output.
+    pub fn open(&self) -> Result<Session, Failure> {
+        let profile = Profiles::load()?.choose(self.profile.as_deref())?;
+        let server = self.server.clone().or(profile.server).unwrap_or_else(|| DEFAULT_SERVER.into());
+        let ca_file = self.ca_file.clone().or(profile.ca_file);
+        let options = Options {
+            // A key belongs to its server: that of a profile is not sent to another one.
+            key: self.key.clone().or(profile.key.filter(|_| self.server.is_none())),
+            namespace: self.namespace.clone().or(profile.namespace),
+            ca_file,
+            retries: Retries { limit: Duration::from_secs(10), when_unreachable: false },
+            user_agent: concat!("selvedge-cli/", env!("CARGO_PKG_VERSION")).into(),
+            ..Options::default()
+        };
+        let client = Client::with_options(&server, options)?;
+        Ok(Session { client, out: self.output() })
+    }
+
+    /// Returns the output.
+    pub fn output(&self) -> Output {
+        Output::new(self.json, self.color)
+    }
+}
+
+impl From<Error> for Failure {
+    /// Adds what to do, and chooses the exit code.
+    fn from(error: Error) -> Failure {
+        let text = error.to_string();
+        match &error {
+            Error::Unreachable { .. } => Failure::Failed(format!(
+                "{text}; start one with `selvedge dev`, or name another with --server or SELVEDGE_SERVER"
+            )),
+            Error::Answer { .. } => Failure::Failed(format!("{text}; check --server")),
+            Error::Address { .. } => Failure::Usage(format!(
+                "{text}; write it like http://127.0.0.1:7878 in --server or SELVEDGE_SERVER"
+            )),
+            Error::Problem(problem) => match problem.status {
+                401 => Failure::NotPermitted(format!("{text}; give a valid key with SELVEDGE_KEY or --key")),
+                403 => Failure::NotPermitted(text),
+                404 => Failure::NotFound(text),
+                _ => Failure::Failed(text),
+            },
+            _ => Failure::Failed(text),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! `selvedge keys`: creates, lists and revokes API keys.
+
+use super::resource;
+use super::values::span;
+use crate::failure::Failure;
+use crate::remote::{Remote, Session};
+use crate::terminal::{age, confirm, relative, state_text, strings, text};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// The arguments of `selvedge keys`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+#[group(skip)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum Command {
+    /// List keys, newest first (the default)
+    List,
+    /// Create a key and print it, this once
+    Create {
+        /// A name, which is the actor of what the key does
+        name: String,
+        /// What the key permits: reader, submitter, worker, operator, admin
+        #[arg(long, value_name = "ROLE")]
+        role: String,
+        /// A namespace of the key; may be repeated, * means all
+        #[arg(long = "for", value_name = "NAMESPACE", default_value = "default")]
+        namespaces: Vec<String>,
+        /// Let the key expire after this time
+        #[arg(long, value_name = "TIME", value_parser = span)]
+        expires: Option<Duration>,
+    },
+    /// Revoke a key, at once
+    Revoke {
+        /// The id of the key
+        id: String,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
+    },
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  selvedge keys
+  selvedge keys create image-workers --role worker --for images --expires 90d
+  selvedge keys create ci --role submitter > ci.key
+  selvedge keys revoke 0197f3c8-2b1e-7c4e-9d0a-1f2e3d4c5b6a";
+
+/// Runs the command.
+pub async fn run(arguments: Arguments) -> Result<(), Failure> {
+    let session = arguments.remote.open()?;
+    match arguments.command.unwrap_or(Command::List) {
+        Command::List => {
+            let headings = ["id", "name", "role", "state", "used", "expires", "namespaces"];
+            let empty = "There are no keys. Without keys a server listens on loopback only.";
+            resource::list(&session, &["admin", "keys"], &headings, empty, row).await
+        }
+        Command::Create { name, role, namespaces, expires } => {
+            create(&session, &name, &role, &namespaces, expires).await
+        }
+        Command::Revoke { id, yes } => {
+            if !confirm(&format!("Requests with the key {id} will be refused. Continue?"), yes)? {
+                return Err(Failure::Failed("nothing was changed".into()));
+            }
+            let response = session.client.delete(&["admin", "keys", &id]).send().await?;
+            resource::print(&session, &response, |_| format!("The key {id} is revoked."))
+        }
+    }
+}
+
+async fn create(
+    session: &Session,
+    name: &str,
+    role: &str,
+    namespaces: &[String],
+    expires: Option<Duration>,
+) -> Result<(), Failure> {
+    let mut body = json!({"name": name, "role": role, "namespaces": namespaces});
+    if let Some(expires) = expires {
+        let time = jiff::Timestamp::now().checked_add(expires);
+        let time = time.map_err(|error| Failure::Usage(format!("--expires: {error}")))?;
+        body["expires_at"] = json!(format!("{time:.3}"));
+    }
+    let response = session.client.post(&["admin", "keys"]).json(&body).send().await?;
+    if !session.out.json {
+        session.out.note("This is the key. It is shown only now:");
+    }
+    resource::print(session, &response, |answer| text(answer, "/key").to_owned())
+}
+
+fn row(key: &Value) -> Vec<String> {
+    let is_past = |time: &str| crate::terminal::since(time).is_some_and(|ago| ago > 0);
+    let state = match (text(key, "/revoked_at"), text(key, "/expires_at")) {
+        ("", expires) if is_past(expires) => state_text("expired"),
+        ("", _) => state_text("active"),
+        _ => state_text("revoked"),
+    };
+    vec![
+        text(key, "/id").into(),
+        text(key, "/name").into(),
+        text(key, "/role").into(),
+        state,
+        age(text(key, "/last_used_at")),
+        relative(text(key, "/expires_at")),
+        strings(key, "/namespaces"),
+    ]
+}
