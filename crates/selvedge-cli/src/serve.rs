@@ -16,7 +16,7 @@ use crate::signals::Signals;
 use clap::Args;
 use selvedge::core::NamespaceId;
 use selvedge::{Address, Engine, Name, Options, Store};
-use selvedge_server::check_listen;
+use selvedge_server::{Chaos, check_listen};
 use std::future::{Future, pending};
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
@@ -79,6 +79,9 @@ pub struct Arguments {
     /// Uses a clock that moves only when it is advanced. A flag of `dev`.
     #[arg(skip)]
     pub manual_clock: bool,
+    /// Disturbs calls on purpose. A flag of `dev`.
+    #[arg(skip)]
+    pub chaos: Chaos,
     #[command(flatten)]
     pub settings: Settings,
 }
@@ -135,6 +138,7 @@ impl Server {
             check_listen(listen).map_err(|refused| Failure::Usage(refused.to_string()))?;
         }
         let mut options = settings.server()?;
+        options.chaos = arguments.chaos;
         let address: Address = arguments.store.parse().map_err(|error: selvedge::Error| {
             Failure::Usage(format!("--store or SELVEDGE_STORE: {error}"))
         })?;

@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 mod auth;
+mod chaos;
 mod compression;
 mod connections;
 mod http_metrics;
@@ -22,6 +23,7 @@ mod webhooks;
 mod wire;
 
 pub use auth::{AddressBlock, AdminKey, AuthOptions, NotLoopback, check_listen};
+pub use chaos::Chaos;
 pub use connections::ConnectionLimits;
 pub use http_metrics::HttpMetrics;
 pub use routes::Route;
@@ -75,6 +77,8 @@ pub struct Options {
     pub draining: Draining,
     /// The delivery of webhooks.
     pub webhooks: WebhookOptions,
+    /// Faults on purpose, for tests of workers and clients. Default: none.
+    pub chaos: Chaos,
 }
 
 impl Default for Options {
@@ -92,6 +96,7 @@ impl Default for Options {
             metrics: HttpMetrics::default(),
             draining: Draining::default(),
             webhooks: WebhookOptions::default(),
+            chaos: Chaos::default(),
         }
     }
 }
@@ -107,6 +112,7 @@ struct AppState {
     http_metrics: HttpMetrics,
     draining: Draining,
     webhooks: Arc<WebhookOptions>,
+    chaos: Chaos,
 }
 
 impl AppState {
@@ -115,7 +121,8 @@ impl AppState {
         let auth = Arc::new(Auth::new(options.auth.clone()));
         let (http_metrics, draining) = (options.metrics.clone(), options.draining.clone());
         let (keep_alive, webhooks) = (options.keep_alive, Arc::new(options.webhooks.clone()));
-        AppState { engine, shutdown, keep_alive, bodies, auth, http_metrics, draining, webhooks }
+        let chaos = options.chaos;
+        AppState { engine, shutdown, keep_alive, bodies, auth, http_metrics, draining, webhooks, chaos }
     }
 }
 
@@ -158,6 +165,7 @@ pub async fn serve_with(
         check_listen(listener.local_addr()?).map_err(io::Error::other)?;
     }
     let (stop, watch) = ShutdownWatch::new();
+    let losing = tokio::spawn(chaos::lose_leases(engine.clone(), options.chaos, watch.clone()));
     let sending = webhooks::run(engine.clone(), options.webhooks.clone(), watch, options.grace);
     let sending = tokio::spawn(sending);
     let stop = Arc::new(stop);
@@ -170,7 +178,7 @@ pub async fn serve_with(
     };
     let served = serve_router(options, engine, listener, shutdown, routes::router).await;
     stop.send_replace(true);
-    let _ = sending.await;
+    let _ = tokio::join!(sending, losing);
     served
 }
 

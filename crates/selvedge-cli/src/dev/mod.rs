@@ -9,6 +9,7 @@ use crate::serve::{self, Server, print};
 use crate::signals::Signals;
 use clap::Args;
 use selvedge::{FlowId, Handle, Namespace, Worker};
+use selvedge_server::Chaos;
 use uuid::Uuid;
 
 /// The arguments of `selvedge dev`.
@@ -27,6 +28,15 @@ pub struct Arguments {
     /// in milliseconds
     #[arg(long, env = "SELVEDGE_MANUAL_CLOCK", value_parser = flag::parser("SELVEDGE_MANUAL_CLOCK"))]
     manual_clock: bool,
+    /// Delay, repeat and lose this share of all calls, and lose leases, to test your own workers: from 0 to 1, 0.1 without a
+    /// value [default: 0]
+    #[arg(long, env = "SELVEDGE_CHAOS", value_name = "RATE", num_args = 0..=1, default_missing_value = "0.1", value_parser = chaos)]
+    chaos: Option<Chaos>,
+}
+
+/// Parses the rate of faults.
+fn chaos(text: &str) -> Result<Chaos, String> {
+    text.parse().ok().and_then(Chaos::new).ok_or_else(|| "write a number from 0 to 1, for example 0.1".into())
 }
 
 const EXAMPLES: &str = "\
@@ -41,11 +51,13 @@ The worker handles these kinds with these inputs:
 Examples:
   selvedge dev
   selvedge dev --store memory: --listen 127.0.0.1:0
-  selvedge dev --store memory: --manual-clock";
+  selvedge dev --store memory: --manual-clock
+  selvedge dev --chaos 0.2                            disturbs every fifth call: do your workers survive it?";
 
 /// Serves the API and runs the worker until a signal.
 pub async fn run(mut arguments: Arguments) -> Result<(), Failure> {
     arguments.serve.manual_clock = arguments.manual_clock;
+    arguments.serve.chaos = arguments.chaos.unwrap_or_default();
     let mut signals = Signals::listen()?;
     let Some(server) = Server::open_unless_stopped(&arguments.serve, &mut signals).await? else {
         return Ok(());

@@ -197,3 +197,59 @@ fn a_clock_that_is_not_manual_cannot_be_advanced() {
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("memory:"), "{output:?}");
 }
+
+/// Makes a call again and again until it is answered, as a client does in a bad network. Returns the answer.
+fn insist(url: &str, body: &Value) -> Value {
+    for _ in 0..100 {
+        let mut curl = Command::new("curl");
+        curl.args(["--silent", "--fail", "--max-time", "30", "--data-binary", &body.to_string(), url]);
+        let output = curl.output().expect("curl starts");
+        if let (true, Ok(answer)) = (output.status.success(), serde_json::from_slice(&output.stdout)) {
+            return answer;
+        }
+    }
+    panic!("{url} never answers");
+}
+
+#[test]
+fn a_client_that_repeats_its_calls_survives_chaos_and_submits_once() {
+    let place = Sqlite::new();
+    let server = start(&place, &["--chaos", "0.5"]);
+    let url = format!("{}/v1/executions", server.url);
+    let keys: Vec<String> = (0..10).map(|number| format!("order-{number}")).collect();
+    let submission = |key: &String| json!({"kind": "echo", "input": key, "idempotency_key": key, "tags": {"chaos": "yes"}});
+    let ids: Vec<String> =
+        keys.iter().map(|key| text(&insist(&url, &submission(key))["execution"]["id"])).collect();
+    // A repeated submission finds the first one, whatever the network does.
+    let again: Vec<String> =
+        keys.iter().map(|key| text(&insist(&url, &submission(key))["execution"]["id"])).collect();
+    assert_eq!(ids, again);
+    let log = server.stop_and_read_log();
+    for fault in ["the answer is lost", "the call is repeated", "the answer is delayed"] {
+        assert!(log.contains(fault), "20 calls met no fault {fault:?}: {log}");
+    }
+
+    let server = start(&place, &[]);
+    for (id, key) in ids.iter().zip(&keys) {
+        let (status, ended) = result(&server.url, id);
+        assert_eq!((status, &ended["result"]), (200, &json!(key)));
+    }
+    let (_, listed) = get(&format!("{}/v1/executions?tag=chaos:yes", server.url));
+    assert_eq!(listed["items"].as_array().map(Vec::len), Some(keys.len()), "each is submitted once");
+}
+
+#[test]
+fn chaos_takes_leases_away_and_the_execution_is_claimed_again() {
+    let place = Sqlite::new();
+    let mut server = start(&place, &["--chaos", "1"]);
+    let url = format!("{}/v1/executions", server.url);
+    let submitted =
+        insist(&url, &json!({"kind": "sleep", "input": {"ms": 600_000}, "idempotency_key": "long"}));
+    server.wait_for_log("chaos: the lease is lost");
+    drop(server);
+    let server = start(&place, &[]);
+    let id = text(&submitted["execution"]["id"]);
+    let (_, attempts) = get(&format!("{}/v1/executions/{id}/attempts", server.url));
+    assert_eq!(attempts["items"][0]["outcome"], "revoked", "{attempts}");
+    assert_eq!(attempts["items"][1]["epoch"], 2, "{attempts}");
+}
