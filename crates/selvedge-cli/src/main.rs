@@ -86,6 +86,8 @@ enum Command {
     Signal(verbs::signal::Arguments),
     /// List and answer the waitpoints at which executions wait for people
     Approvals(verbs::approvals::Arguments),
+    /// Run a worker without writing code
+    Worker(verbs::worker::Arguments),
     /// List and drain workers
     Workers(verbs::workers::Arguments),
     /// List, limit and pause lanes
@@ -151,6 +153,7 @@ impl Command {
             Command::RevokeLease(arguments) => verbs::operate::revoke_lease(arguments).await,
             Command::Signal(arguments) => verbs::signal::run(arguments).await,
             Command::Approvals(arguments) => verbs::approvals::run(arguments).await,
+            Command::Worker(arguments) => verbs::worker::run(arguments).await,
             Command::Workers(arguments) => verbs::workers::run(arguments).await,
             Command::Lanes(arguments) => verbs::lanes::run(arguments).await,
             Command::Quotas(arguments) => verbs::quotas::run(arguments).await,

@@ -59,6 +59,20 @@ pub struct Session {
 impl Remote {
     /// Returns a client of the server, and the output.
     pub fn open(&self) -> Result<Session, Failure> {
+        let (server, options) = self.choose()?;
+        Ok(Session { client: Client::with_options(&server, options)?, out: self.output() })
+    }
+
+    /// Returns the handle of the namespace for a worker, which waits for a server that is away.
+    pub fn namespace(&self) -> Result<selvedge::Namespace, Failure> {
+        let (server, options) = self.choose()?;
+        let options = Options { retries: Retries::default(), ..options };
+        let client = selvedge::Client::with_options(&server, options);
+        client.and_then(|client| client.namespace_of_key()).map_err(|error| Failure::Usage(error.to_string()))
+    }
+
+    /// Returns the address of the server and the options of its client.
+    fn choose(&self) -> Result<(String, Options), Failure> {
         let profile = Profiles::load()?.choose(self.profile.as_deref())?;
         let server = self.server.clone().or(profile.server).unwrap_or_else(|| DEFAULT_SERVER.into());
         let ca_file = self.ca_file.clone().or(profile.ca_file);
@@ -71,8 +85,7 @@ impl Remote {
             user_agent: concat!("selvedge-cli/", env!("CARGO_PKG_VERSION")).into(),
             ..Options::default()
         };
-        let client = Client::with_options(&server, options)?;
-        Ok(Session { client, out: self.output() })
+        Ok((server, options))
     }
 
     /// Returns the output.

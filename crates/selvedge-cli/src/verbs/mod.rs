@@ -29,4 +29,5 @@ mod values;
 pub mod wait;
 pub mod watch;
 pub mod webhooks;
+pub mod worker;
 pub mod workers;
