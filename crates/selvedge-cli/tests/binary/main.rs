@@ -31,3 +31,4 @@ mod traces;
 mod versions;
 mod webhooks;
 mod worker;
+mod worker_exec;
