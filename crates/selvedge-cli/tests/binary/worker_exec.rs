@@ -96,7 +96,8 @@ fn standard_error_becomes_frames_and_the_end_of_a_failure_message() {
 fn a_command_that_fails_is_retried() {
     let place = Sqlite::new();
     let server = Server::start(&place);
-    let _worker = Worker::start(&server, &[], "[ $SELVEDGE_ATTEMPT -ge 2 ] || exit 1; echo $SELVEDGE_ATTEMPT");
+    let _worker =
+        Worker::start(&server, &[], "[ $SELVEDGE_ATTEMPT -ge 2 ] || exit 1; echo $SELVEDGE_ATTEMPT");
     let backoff = json!({"type": "fixed", "delay_ms": 10});
     let id = submit(&server.url, json!({"kind": "k", "retry": {"backoff": backoff}}));
     assert_eq!(result(&server.url, &id).1["result"], json!(2));
@@ -130,7 +131,12 @@ fn the_results_of_upstreams_are_the_input_of_a_node_without_one() {
 
 /// Starts a worker whose script ignores nothing and sleeps. Returns the execution and the processes of the script and of its
 /// child.
-fn start_sleeping(server: &Server, flags: &[&str], more: Value, directory: &Directory) -> (Worker, String, [String; 2]) {
+fn start_sleeping(
+    server: &Server,
+    flags: &[&str],
+    more: Value,
+    directory: &Directory,
+) -> (Worker, String, [String; 2]) {
     let (shell, child) = (directory.path().join("shell"), directory.path().join("child"));
     let script = format!(
         "sleep 600 & echo $! > {child}; echo $$ > {shell}; wait",
@@ -218,7 +224,8 @@ fn a_worker_survives_chaos_and_runs_everything() {
     let mut dev = command();
     dev.args(["dev", "--store", &crate::support::Place::store(&place), "--chaos", "0.3"]);
     let disturbed = Server::spawn(dev);
-    let mut worker = Worker::start(&disturbed, &["--lease-ttl", "5s", "--concurrency", "4", "--count", "20"], "cat");
+    let mut worker =
+        Worker::start(&disturbed, &["--lease-ttl", "5s", "--concurrency", "4", "--count", "20"], "cat");
     worker.wait();
     drop(disturbed);
     let calm = Server::start(&place);

@@ -131,9 +131,12 @@ impl CommandLine {
         };
         let result = match early {
             Some(result) => result,
-            None => timeout(AFTER_END, &mut output)
-                .await
-                .map_err(|_elapsed| Failed::new(FailureClass::Transient, "a process that the command left behind keeps its output open"))?,
+            None => timeout(AFTER_END, &mut output).await.map_err(|_elapsed| {
+                Failed::new(
+                    FailureClass::Transient,
+                    "a process that the command left behind keeps its output open",
+                )
+            })?,
         };
         drop(output);
         match status.code() {
@@ -185,7 +188,8 @@ impl CommandLine {
     }
 
     fn failed(&self, status: ExitStatus, code: Option<i32>, tail: &str) -> Failed {
-        let is_permanent = code.is_some_and(|code| self.permanent.contains(&code) || CANNOT_RUN.contains(&code));
+        let is_permanent =
+            code.is_some_and(|code| self.permanent.contains(&code) || CANNOT_RUN.contains(&code));
         let class = if is_permanent { FailureClass::Permanent } else { FailureClass::Transient };
         let message = match tail.trim() {
             "" => status.to_string(),

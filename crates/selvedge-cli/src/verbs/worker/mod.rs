@@ -9,7 +9,10 @@ use clap::{Args, Subcommand};
 
 /// The arguments of `selvedge worker`.
 #[derive(Args, Clone, Debug)]
-#[command(arg_required_else_help = true, after_help = "Examples:\n  selvedge worker exec --kind resize -- ./resize.sh")]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Examples:\n  selvedge worker exec --kind resize -- ./resize.sh"
+)]
 #[group(skip)]
 pub struct Arguments {
     #[command(subcommand)]
