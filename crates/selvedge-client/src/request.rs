@@ -24,6 +24,7 @@ pub struct Request {
     pub(crate) query: Vec<(String, String)>,
     body: Option<Result<Bytes, String>>,
     idempotency_key: Option<String>,
+    headers: Vec<(&'static str, String)>,
     wait: Duration,
     retries: Retries,
 }
@@ -40,6 +41,7 @@ impl Request {
             query: Vec::new(),
             body: None,
             idempotency_key,
+            headers: Vec::new(),
             wait: Duration::ZERO,
             retries,
         }
@@ -74,6 +76,12 @@ impl Request {
     /// Sets the idempotency key. Default: a new one for each `POST`.
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Request {
         self.idempotency_key = Some(key.into());
+        self
+    }
+
+    /// Sets a header if it has a value.
+    pub fn header_optional(mut self, name: &'static str, value: Option<impl ToString>) -> Request {
+        self.headers.extend(value.map(|value| (name, value.to_string())));
         self
     }
 
@@ -182,6 +190,9 @@ impl Request {
         }
         if let Some(key) = &self.idempotency_key {
             builder = builder.header(IDEMPOTENCY_KEY, key);
+        }
+        for (name, value) in &self.headers {
+            builder = builder.header(*name, value);
         }
         if let Some(id) = resume_after {
             builder = builder.header(header::ACCEPT, HeaderValue::from_static("text/event-stream"));

@@ -1,20 +1,18 @@
 //! The engine, opened with the address of its store.
 
-use crate::{Error, Options, Store};
-use std::ops::Deref;
+use crate::{Aborted, Error, Namespace, Options, Store};
+use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A running engine. Cheap to clone; all clones share one engine.
-///
-/// Dereferences to [`selvedge_engine::Engine`]: [`namespace`](selvedge_engine::Engine::namespace) returns the handle of
-/// a tenant, [`shutdown`](selvedge_engine::Engine::shutdown) stops the engine.
 ///
 /// ```
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), selvedge::Error> {
 /// let engine = selvedge::Engine::open("memory:").await?;
 /// let namespace = engine.namespace("default").await?;
-/// assert_eq!(namespace.name().as_str(), "default");
+/// assert_eq!(namespace.name(), "default");
 /// engine.shutdown().await;
 /// # Ok(())
 /// # }
@@ -39,16 +37,36 @@ impl Engine {
         Ok(Engine(selvedge_engine::Engine::start(store, options).await?))
     }
 
+    /// Returns the handle of a namespace, which is created if it does not exist.
+    pub async fn namespace(&self, name: &str) -> Result<Namespace, Error> {
+        Ok(Namespace::embedded(self.0.namespace(name).await?))
+    }
+
+    /// Runs one tick of a reconciler now, for tests that have switched the background ones off.
+    pub async fn tick(&self, reconciler: &str) -> Result<(), Error> {
+        self.0.tick(reconciler).await?;
+        Ok(())
+    }
+
+    /// Shuts down: waiting claims return, accepted calls get their answers, and reconcilers finish or are aborted. Returns how
+    /// many were aborted. A second call does nothing.
+    pub async fn shutdown(&self) -> Aborted {
+        self.0.shutdown().await
+    }
+
+    /// Shuts down like [`Engine::shutdown`], with another grace period.
+    pub async fn shutdown_within(&self, grace: Duration) -> Aborted {
+        self.0.shutdown_within(grace).await
+    }
+
     /// Returns the inner engine, for a server that serves it.
     pub fn into_inner(self) -> selvedge_engine::Engine {
         self.0
     }
 }
 
-impl Deref for Engine {
-    type Target = selvedge_engine::Engine;
-
-    fn deref(&self) -> &selvedge_engine::Engine {
-        &self.0
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("store", &self.0.store_name()).finish()
     }
 }

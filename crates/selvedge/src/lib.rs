@@ -1,4 +1,4 @@
-//! Selvedge is a durable execution engine that runs inside your program.
+//! Selvedge is a durable execution engine, embedded in your program or behind a server: the address decides.
 //!
 //! A submitted execution is stored until it reaches a terminal state, even if processes crash in between. Workers claim
 //! executions under leases. Every report carries the fence of its lease, so a worker that lost its lease cannot
@@ -23,8 +23,7 @@
 //!
 //! let submitted = Submission::new("greet").input("Ada")?.submit(&namespace).await?;
 //! let ended = namespace.result(submitted.execution.id, Duration::from_secs(10)).await?;
-//! let result = ended.and_then(|ended| ended.result).expect("the execution completes with a result");
-//! assert_eq!(result, r#""Hello, Ada!""#);
+//! assert_eq!(ended.expect("the execution ends").json::<String>()?, "Hello, Ada!");
 //!
 //! worker.drain().await;
 //! engine.shutdown().await;
@@ -33,7 +32,8 @@
 //! ```
 //!
 //! The main types:
-//! - [`Engine`] runs on the store at an [`Address`];
+//! - [`connect`] takes the address of a server or a store; [`Client`] calls a server over HTTP, [`Engine`] runs on the store at
+//!   an [`Address`] in this process;
 //! - [`Namespace`] is the handle of one tenant: submit, read, wait for results, cancel, replay;
 //! - [`Submission`] builds one execution, [`Flow`] a graph of dependent executions;
 //! - [`Worker`] runs handlers, which receive a [`Context`] and return a value, a [`Return`] or a [`Failure`];
@@ -42,44 +42,52 @@
 //! - [`events`] explains subscriptions to the event log.
 
 mod address;
+mod connection;
 mod engine;
+mod error;
 pub mod events;
+mod execution;
 mod flow;
+pub mod limits;
+mod namespace;
 mod signal;
 pub mod steps;
+mod streams;
 mod submission;
+mod wire;
 mod worker;
 
 pub use address::{Address, OpenStore, open};
+pub use connection::{Client, Connection, connect};
 pub use engine::Engine;
-pub use flow::{Flow, FlowResult, Join, Nodes, SubmittedFlow};
-pub use signal::Signal;
+pub use error::{Error, Refusal};
+pub use execution::{
+    Ended, Execution, ExecutionError, ExecutionFilter, Explanation, Page, Progress, Reason, Relative, Submitted,
+};
+pub use flow::{Flow, FlowResult, FlowView, Join, Nodes, SubmittedFlow};
+pub use namespace::{Cancel, Namespace};
+pub use signal::{Delivered, Signal};
+pub use streams::{Frame, Frames, StreamTail, Summary};
 pub use submission::Submission;
 pub use worker::{
     Approval, Context, Failure, Handle, IntoReturn, ReceivedSignal, Return, SignalWaitResult, Until, Verdict,
     Vote, WaitResult, Waitpoint, Worker, WorkerSummary,
 };
 
-pub use selvedge_core as core;
+pub use selvedge_client::{Options as ClientOptions, Retries as ClientRetries};
 pub use selvedge_core::amount::Amount;
 pub use selvedge_core::flow::{CancelMode, FlowState};
 pub use selvedge_core::join::EdgeCondition;
-pub use selvedge_core::rows::Relative;
-pub use selvedge_core::rules::operator::Action;
-pub use selvedge_core::rules::signal::{Delivered, SignalDraft};
-pub use selvedge_core::rules::submit::Submitted;
 pub use selvedge_core::signal::Effect;
-pub use selvedge_core::stream::{Frame, FrameKind, FrameMode, Stream};
-pub use selvedge_core::submission::{Debounce, When};
+pub use selvedge_core::state::StateName as State;
+pub use selvedge_core::stream::{FrameKind, FrameMode};
+pub use selvedge_core::submission::When;
 pub use selvedge_core::suspension::ResumedBy;
 pub use selvedge_core::{
-    Backoff, Draft, ExecutionId, FailureClass, FlowId, Name, Outcome, Policy, Refusal, Retry, Timestamp,
-    TraceParent, WaitpointId,
+    Backoff, ExecutionId, FailureClass, FlowId, Outcome, Retry, Timestamp, TraceParent, WaitpointId,
 };
 pub use selvedge_engine::{
-    Aborted, Ended, Error, FlowEnded, FlowView, Frames, GrownFlow, Intervals, Namespace, Options,
-    ReconcilerScope, ServerDefaults, Span, SpanSink, StreamTail, UnknownReconciler, View,
+    Aborted, Intervals, Options, ReconcilerScope, ServerDefaults, Span, SpanSink, UnknownReconciler,
 };
 pub use selvedge_postgres::Settings as PostgresSettings;
-pub use selvedge_store as store;
 pub use selvedge_store::Store;

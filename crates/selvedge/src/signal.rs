@@ -1,8 +1,8 @@
 //! Signals that a program sends to an execution, directly or through a waitpoint.
 
-use crate::{Delivered, Error, ExecutionId, Name, Namespace, Refusal, SignalDraft, WaitpointId};
+use crate::{Effect, Error, ExecutionId, Namespace, WaitpointId};
 use bytes::Bytes;
-use selvedge_core::name::NAME_LIMIT;
+use selvedge_core::rules::signal::SignalDraft;
 use serde::Serialize;
 
 /// The default source of a signal.
@@ -36,8 +36,8 @@ impl Signal {
     /// Creates a signal of this name.
     ///
     /// ```
-    /// # use selvedge::{Signal, SignalDraft};
-    /// assert_eq!(SignalDraft::from(Signal::new("paid")).name.as_deref(), Some("paid"));
+    /// let paid = selvedge::Signal::new("paid");
+    /// # drop(paid);
     /// ```
     pub fn new(name: impl Into<String>) -> Signal {
         Signal {
@@ -49,9 +49,9 @@ impl Signal {
     /// Creates a signal without a name: it takes the name of the waitpoint through which it is delivered.
     ///
     /// ```
-    /// # use selvedge::{Delivered, Engine, Error, Signal, Waitpoint};
-    /// async fn agree(engine: &Engine, waitpoint: &Waitpoint) -> Result<Delivered, Error> {
-    ///     Signal::for_waitpoint().deliver(engine, waitpoint.id, &waitpoint.token).await
+    /// # use selvedge::{Delivered, Error, Namespace, Signal, Waitpoint};
+    /// async fn agree(namespace: &Namespace, waitpoint: &Waitpoint) -> Result<Delivered, Error> {
+    ///     Signal::for_waitpoint().deliver(namespace, waitpoint.id, &waitpoint.token).await
     /// }
     /// ```
     pub fn for_waitpoint() -> Signal {
@@ -62,14 +62,13 @@ impl Signal {
     /// Sets the payload, serialised as JSON. Default: `null`. Fails if the value cannot be serialised.
     ///
     /// ```
-    /// # use selvedge::{Signal, SignalDraft};
-    /// let paid = Signal::new("paid").payload(&("EUR", 42))?;
-    /// assert_eq!(SignalDraft::from(paid).payload, r#"["EUR",42]"#);
+    /// let paid = selvedge::Signal::new("paid").payload(&("EUR", 42))?;
+    /// # drop(paid);
     /// # Ok::<_, selvedge::Error>(())
     /// ```
     pub fn payload<T: Serialize + ?Sized>(mut self, payload: &T) -> Result<Signal, Error> {
         let json = serde_json::to_vec(payload)
-            .map_err(|error| Refusal::field("/payload", format!("cannot be serialised as JSON: {error}")))?;
+            .map_err(|error| Error::field("/payload", format!("cannot be serialised as JSON: {error}")))?;
         self.draft.payload = json.into();
         Ok(self)
     }
@@ -77,8 +76,8 @@ impl Signal {
     /// Sets the payload to this JSON text, which is stored byte for byte. Default: `null`.
     ///
     /// ```
-    /// # use selvedge::{Signal, SignalDraft};
-    /// assert_eq!(SignalDraft::from(Signal::new("paid").payload_json("[ 42 ]")).payload, "[ 42 ]");
+    /// let paid = selvedge::Signal::new("paid").payload_json("[ 42 ]");
+    /// # drop(paid);
     /// ```
     pub fn payload_json(mut self, payload: impl Into<Bytes>) -> Signal {
         self.draft.payload = payload.into();
@@ -89,8 +88,8 @@ impl Signal {
     /// changes nothing and returns the first answer, marked as a duplicate.
     ///
     /// ```
-    /// # use selvedge::{Signal, SignalDraft};
-    /// assert_eq!(SignalDraft::from(Signal::new("paid").idempotency_key("7")).key.as_deref(), Some("7"));
+    /// let paid = selvedge::Signal::new("paid").idempotency_key("7");
+    /// # drop(paid);
     /// ```
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Signal {
         self.draft.key = Some(key.into());
@@ -107,8 +106,7 @@ impl Signal {
     /// # let engine = Engine::open("memory:").await?;
     /// # let namespace = engine.namespace("default").await?;
     /// # let order = Submission::new("order").submit(&namespace).await?.execution.id;
-    /// let delivered = Signal::new("paid").source("ada").send(&namespace, order).await?;
-    /// assert_eq!(delivered.source.as_str(), "ada");
+    /// Signal::new("paid").source("ada").send(&namespace, order).await?;
     /// # engine.shutdown().await;
     /// # Ok(())
     /// # }
@@ -116,6 +114,11 @@ impl Signal {
     pub fn source(mut self, source: impl Into<String>) -> Signal {
         self.source = source.into();
         self
+    }
+
+    /// Returns the content and the source.
+    pub(crate) fn into_parts(self) -> (SignalDraft, String) {
+        (self.draft, self.source)
     }
 
     /// Sends the signal to an execution. The signal is buffered until a wait of that execution consumes it.
@@ -134,32 +137,43 @@ impl Signal {
     /// # }
     /// ```
     pub async fn send(self, namespace: &Namespace, execution: ExecutionId) -> Result<Delivered, Error> {
-        let source = Name::parse("/source", &self.source, NAME_LIMIT)?;
-        namespace.signal(execution, self.draft, &source).await
+        namespace.signal(execution, self).await
     }
 
     /// Delivers the signal through a waitpoint. The token is the only authorisation needed. Delivering the same signal
     /// again returns the first answer, marked as a duplicate.
     ///
     /// ```
-    /// # use selvedge::{Delivered, Engine, Error, Signal, Waitpoint};
-    /// async fn decline(engine: &Engine, waitpoint: &Waitpoint) -> Result<Delivered, Error> {
+    /// # use selvedge::{Delivered, Error, Namespace, Signal, Waitpoint};
+    /// async fn decline(namespace: &Namespace, waitpoint: &Waitpoint) -> Result<Delivered, Error> {
     ///     let reject = Signal::new("deploy/reject").payload("not on a Friday")?;
-    ///     reject.deliver(engine, waitpoint.id, &waitpoint.token).await
+    ///     reject.deliver(namespace, waitpoint.id, &waitpoint.token).await
     /// }
     /// ```
     pub async fn deliver(
         self,
-        engine: &selvedge_engine::Engine,
+        namespace: &Namespace,
         waitpoint: WaitpointId,
         token: &str,
     ) -> Result<Delivered, Error> {
-        engine.deliver(waitpoint, token, self.draft).await
+        namespace.deliver(waitpoint, token, self).await
     }
 }
 
-impl From<Signal> for SignalDraft {
-    fn from(signal: Signal) -> SignalDraft {
-        signal.draft
+/// The answer to an accepted signal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Delivered {
+    /// The number of the signal in its execution, from 1.
+    pub number: u32,
+    /// True if the signal was delivered before.
+    pub duplicate: bool,
+    /// The effect of the first delivery.
+    pub effect: Effect,
+}
+
+impl From<selvedge_core::rules::signal::Delivered> for Delivered {
+    fn from(delivered: selvedge_core::rules::signal::Delivered) -> Delivered {
+        let selvedge_core::rules::signal::Delivered { number, duplicate, effect, .. } = delivered;
+        Delivered { number, duplicate, effect }
     }
 }

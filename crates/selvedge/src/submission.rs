@@ -1,10 +1,9 @@
 //! The builder of a submission.
 
-use crate::{
-    Amount, Backoff, Debounce, Draft, Error, Name, Namespace, Refusal, Retry, Submitted, Timestamp,
-    TraceParent, When,
-};
+use crate::{Amount, Backoff, Error, Namespace, Retry, Submitted, Timestamp, TraceParent, When};
 use bytes::Bytes;
+use selvedge_core::submission::Debounce;
+use selvedge_core::{Draft, Name};
 use serde::Serialize;
 use std::time::Duration;
 use uuid::Uuid;
@@ -36,7 +35,7 @@ use uuid::Uuid;
 /// # }
 /// ```
 ///
-/// To submit many executions in one call, convert each into a [`Draft`] and use [`Namespace::submit_many`].
+/// To submit many executions in one call, use [`Namespace::submit_many`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Submission {
     draft: Draft,
@@ -63,7 +62,7 @@ impl Submission {
     /// Sets the input, serialised as JSON. Default: `null`. Fails if the value cannot be serialised.
     pub fn input<T: Serialize + ?Sized>(self, input: &T) -> Result<Self, Error> {
         let json = serde_json::to_vec(input)
-            .map_err(|error| Refusal::field("/input", format!("cannot be serialised as JSON: {error}")))?;
+            .map_err(|error| Error::field("/input", format!("cannot be serialised as JSON: {error}")))?;
         Ok(self.input_json(json))
     }
 
@@ -284,6 +283,8 @@ impl Submission {
             required_gates.concurrency.take().or_else(|| fallback_draws.concurrency.clone());
         required_gates.fairness_key =
             required_gates.fairness_key.take().or_else(|| fallback_draws.fairness_key.clone());
+        self.explicit.retry |= defaults.explicit.retry;
+        self.explicit.retention |= defaults.explicit.retention;
         let (own, fallback) = (&mut own.policy, &fallback.policy);
         if !explicit.retry {
             own.retry = fallback.retry.clone();
@@ -299,7 +300,7 @@ impl Submission {
 
     /// Submits the execution.
     pub async fn submit(self, namespace: &Namespace) -> Result<Submitted, Error> {
-        namespace.submit(self.draft).await
+        namespace.submit(self).await
     }
 }
 
@@ -312,7 +313,8 @@ impl From<&str> for Submission {
 
 impl From<Submission> for Draft {
     fn from(submission: Submission) -> Draft {
-        submission.draft
+        let ExplicitFields { retry, retention, .. } = submission.explicit;
+        Draft { gives_retry: retry, gives_retention: retention, ..submission.draft }
     }
 }
 

@@ -25,7 +25,9 @@ async fn an_execution_is_claimed_renewed_completed_and_its_result_read() {
         ("upstream", json!({})),
         ("upstream_outcomes", json!({})),
         ("children", json!({})),
+        ("children_outcomes", json!({})),
         ("steps", json!({})),
+        ("step_records", json!({})),
         ("signals", json!([])),
     ] {
         assert_eq!(claim[field], empty, "{field}");

@@ -7,9 +7,12 @@
 
 mod nodes;
 mod submitted;
+mod view;
 
 pub use nodes::{Join, Nodes};
+pub(crate) use submitted::GrownFlow;
 pub use submitted::{FlowResult, SubmittedFlow};
+pub use view::FlowView;
 
 use crate::submission::millis;
 use crate::{EdgeCondition, Error, Namespace, Submission};
@@ -221,8 +224,7 @@ impl Flow {
 
     /// Submits the flow atomically: either all nodes are stored or none.
     pub async fn submit(self, namespace: &Namespace) -> Result<SubmittedFlow, Error> {
-        let grown = namespace.submit_flow(self.into(), None).await?;
-        Ok(SubmittedFlow::new(namespace.clone(), grown))
+        namespace.submit_flow(self).await
     }
 }
 

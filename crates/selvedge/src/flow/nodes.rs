@@ -1,9 +1,9 @@
 //! A part of a graph: nodes, their edges (also from nodes that the flow already has), and join policies.
 
-use crate::{EdgeCondition, Error, FlowId, Namespace, Submission};
+use crate::{EdgeCondition, Error, ExecutionId, FlowId, Namespace, Submission};
 use selvedge_core::join::{JoinPolicy, OnSatisfied};
 use selvedge_core::plan::{EdgeDraft, GraphDraft, GroupDraft, NodeDraft};
-use selvedge_engine::GrownFlow;
+use std::collections::BTreeMap;
 
 /// Builds nodes and edges to add to a flow: with [`Nodes::grow`] or
 /// [`SubmittedFlow::grow`](crate::SubmittedFlow::grow), or in a handler with [`Context::spawn`](crate::Context::spawn).
@@ -86,8 +86,12 @@ impl Nodes {
     }
 
     /// Adds the nodes and edges to a flow. Refused if the flow has ended.
-    pub async fn grow(self, namespace: &Namespace, flow: FlowId) -> Result<GrownFlow, Error> {
-        namespace.grow_flow(flow, self.into(), None).await
+    pub async fn grow(
+        self,
+        namespace: &Namespace,
+        flow: FlowId,
+    ) -> Result<BTreeMap<String, ExecutionId>, Error> {
+        namespace.grow_flow(flow, self).await
     }
 }
 

@@ -1,9 +1,8 @@
 //! The handle of a submitted flow.
 
-use super::Nodes;
-use crate::{CancelMode, Ended, Error, ExecutionId, FlowId, FlowState, FlowView, Name, Namespace, Refusal};
+use super::{FlowView, Nodes};
+use crate::{CancelMode, Ended, Error, ExecutionId, FlowId, FlowState, Namespace};
 use selvedge_core::json;
-use selvedge_engine::{FlowEnded, GrownFlow};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,10 +16,20 @@ pub struct SubmittedFlow {
     executions: BTreeMap<String, ExecutionId>,
 }
 
+/// The answer to a submission of a flow.
+pub(crate) struct GrownFlow {
+    /// The flow.
+    pub id: FlowId,
+    /// The execution of each node, by name.
+    pub executions: BTreeMap<String, ExecutionId>,
+    /// True if the flow existed before.
+    pub duplicate: bool,
+}
+
 impl SubmittedFlow {
-    pub(super) fn new(namespace: Namespace, grown: GrownFlow) -> Self {
-        let executions = by_name(grown.executions).collect();
-        SubmittedFlow { namespace, id: grown.flow.id, duplicate: grown.duplicate, executions }
+    pub(crate) fn new(namespace: Namespace, grown: GrownFlow) -> Self {
+        let GrownFlow { id, executions, duplicate } = grown;
+        SubmittedFlow { namespace, id, duplicate, executions }
     }
 
     /// Returns the id of the flow.
@@ -50,27 +59,19 @@ impl SubmittedFlow {
 
     /// Adds nodes and edges. Refused if the flow has ended.
     pub async fn grow(&mut self, nodes: Nodes) -> Result<(), Error> {
-        let grown = nodes.grow(&self.namespace, self.id).await?;
-        self.executions.extend(by_name(grown.executions));
+        self.executions.extend(self.namespace.grow_flow(self.id, nodes).await?);
         Ok(())
     }
 
-    /// Waits up to `wait`, at most a minute, for the flow to end, and returns its result. Returns none if the flow has
-    /// not ended by then.
+    /// Waits up to `wait` for the flow to end, and returns its result. Returns none if the flow has not ended by then.
     pub async fn result(&self, wait: Duration) -> Result<Option<FlowResult>, Error> {
-        Ok(self.namespace.flow_result(self.id, wait).await?.map(FlowResult::from))
+        self.namespace.flow_result(self.id, wait).await
     }
 
-    /// Cancels the flow's executions: all that have not ended, or only those that have not started. Waits up to `wait`
-    /// and returns true if the cancellation is complete by then; otherwise it continues in the background.
-    pub async fn cancel(&self, mode: CancelMode, actor: &Name, wait: Duration) -> Result<bool, Error> {
-        let (_, done) = self.namespace.cancel_flow(self.id, mode, None, actor, wait).await?;
-        Ok(done)
+    /// Cancels the flow's executions. See [`Namespace::cancel_flow`].
+    pub async fn cancel(&self, mode: CancelMode, wait: Duration) -> Result<bool, Error> {
+        self.namespace.cancel_flow(self.id, mode, wait).await
     }
-}
-
-fn by_name(executions: Vec<(Name, ExecutionId)>) -> impl Iterator<Item = (String, ExecutionId)> {
-    executions.into_iter().map(|(name, id)| (name.to_string(), id))
 }
 
 /// The result of a flow.
@@ -88,29 +89,19 @@ pub struct FlowResult {
 impl FlowResult {
     /// Deserialises the result of a node that has no downstream.
     pub fn of<T: DeserializeOwned>(&self, node: &str) -> Result<T, Error> {
-        let pointer = format!("/results/{node}");
+        let refused = |detail: String| Err(Error::field(&format!("/results/{node}"), detail));
         let Some(ended) = self.results.get(node) else {
             let names: Vec<&str> = self.results.keys().map(String::as_str).collect();
-            let detail = format!("is not among the results; there are results of {}", names.join(", "));
-            return Err(Refusal::field(&pointer, detail).into());
+            return refused(format!("is not among the results; there are results of {}", names.join(", ")));
         };
         if let Some(execution) = self.left_out.get(node) {
-            let detail =
-                format!("was left out because it is large; read the result of execution {execution}");
-            return Err(Refusal::field(&pointer, detail).into());
+            return refused(format!(
+                "was left out because it is large; read the result of execution {execution}"
+            ));
         }
         let Some(result) = &ended.result else {
-            let detail = format!("has no result, because the node ended as {}", ended.outcome.as_str());
-            return Err(Refusal::field(&pointer, detail).into());
+            return refused(format!("has no result, because the node ended as {}", ended.outcome.as_str()));
         };
-        let mismatch = |error| Refusal::field(&pointer, format!("has an unexpected type: {error}")).into();
-        json::parse(result).map_err(mismatch)
-    }
-}
-
-impl From<FlowEnded> for FlowResult {
-    fn from(ended: FlowEnded) -> FlowResult {
-        let results = ended.results.into_iter().map(|(name, ended)| (name.to_string(), ended)).collect();
-        FlowResult { state: ended.flow.state, results, left_out: by_name(ended.left_out).collect() }
+        json::parse(result).or_else(|error| refused(format!("has an unexpected type: {error}")))
     }
 }

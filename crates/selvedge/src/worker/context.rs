@@ -1,18 +1,16 @@
 //! The argument of a handler: its attempt, its input, the results of its upstreams and children, its stream, and its
 //! cancellation. The durable operations are in `steps`.
 
+use super::link::Link;
+use super::protocol::{Claim, Op, Reported};
 use super::report::RetryDelay;
 use super::steps::{BranchScope, StepTracker};
 use crate::worker::Failure;
 use crate::{
-    Error, ExecutionId, FlowId, FrameKind, FrameMode, Name, Namespace, Nodes, Outcome, Refusal, Timestamp,
-    TraceParent,
+    Error, ExecutionId, FlowId, FrameKind, FrameMode, Namespace, Nodes, Outcome, Relative, Timestamp, TraceParent,
 };
 use bytes::Bytes;
 use selvedge_core::json;
-use selvedge_core::rows::Relative;
-use selvedge_core::rules::claim::Claimed;
-use selvedge_core::rules::report::{Fence, Op, Reported};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -35,23 +33,20 @@ pub struct Context {
 
 struct Attempt {
     namespace: Namespace,
-    fence: Fence,
-    claimed: Claimed,
-    kind: Name,
-    lane: Name,
+    link: Link,
+    claim: Claim,
     tracker: Arc<StepTracker>,
 }
 
 impl Context {
     pub(super) fn new(
         namespace: Namespace,
-        fence: Fence,
-        mut claimed: Claimed,
-        (kind, lane): (Name, Name),
+        link: Link,
+        mut claim: Claim,
         cancel: watch::Receiver<bool>,
     ) -> Self {
-        let tracker = StepTracker::new(std::mem::take(&mut claimed.steps));
-        let attempt = Arc::new(Attempt { namespace, fence, claimed, kind, lane, tracker });
+        let tracker = StepTracker::new(std::mem::take(&mut claim.steps));
+        let attempt = Arc::new(Attempt { namespace, link, claim, tracker });
         Context { attempt, cancel, scope: BranchScope::default() }
     }
 
@@ -72,43 +67,48 @@ impl Context {
 
     /// Returns the time at which this generation of the execution began.
     pub(super) fn opened_at(&self) -> Timestamp {
-        self.attempt.claimed.execution.opened_at()
+        self.attempt.claim.opened_at
+    }
+
+    /// Returns the link to the engine.
+    pub(super) fn link(&self) -> &Link {
+        &self.attempt.link
     }
 
     /// Returns the id of the execution.
     pub fn execution(&self) -> ExecutionId {
-        self.attempt.fence.execution
+        self.attempt.claim.fence.execution
     }
 
     /// Returns the number of this attempt, starting at 0. Every claim of the execution increments it.
     pub fn attempt(&self) -> u32 {
-        self.attempt.fence.attempt
+        self.attempt.claim.fence.attempt
     }
 
     /// Returns how many times the execution has been replayed.
     pub fn generation(&self) -> u32 {
-        self.attempt.claimed.execution.detail.generation
+        self.attempt.claim.generation
     }
 
     /// Returns the kind of the execution.
     pub fn kind(&self) -> &str {
-        &self.attempt.kind
+        &self.attempt.claim.kind
     }
 
     /// Returns the lane of the execution.
     pub fn lane(&self) -> &str {
-        &self.attempt.lane
+        &self.attempt.claim.lane
     }
 
     /// Returns the tags of the execution.
     pub fn tags(&self) -> &BTreeMap<String, String> {
-        &self.attempt.claimed.execution.tags
+        &self.attempt.claim.tags
     }
 
     /// Returns the parent of the spans of this handler: the span of the attempt if the engine publishes spans, else the span
     /// that submitted the execution, if there is one. Its text is a `traceparent` header.
     pub fn trace(&self) -> Option<TraceParent> {
-        self.namespace().engine().handler_trace(&self.attempt.claimed.execution)
+        self.attempt.claim.trace
     }
 
     /// Returns an idempotency key for calls to other services. It is the same in every attempt of this execution, and
@@ -119,7 +119,7 @@ impl Context {
 
     /// Returns the input, as the JSON text that was submitted.
     pub fn input_json(&self) -> &Bytes {
-        &self.attempt.claimed.input
+        &self.attempt.claim.input
     }
 
     /// Deserialises the input. Input of another type is a permanent failure.
@@ -131,19 +131,19 @@ impl Context {
 
     /// Returns the flow of the execution. An execution that was submitted alone is a flow of its own.
     pub fn flow(&self) -> FlowId {
-        self.attempt.claimed.execution.flow()
+        self.attempt.claim.flow
     }
 
     /// Returns the name of the execution's node, or none if the execution was submitted alone.
     pub fn node(&self) -> Option<&str> {
-        self.attempt.claimed.execution.node()
+        self.attempt.claim.node.as_deref()
     }
 
     /// Returns the upstreams in the order of their edges, each with its outcome and its error or JSON result. An
     /// upstream that the join did not need may not have ended. Errors and results beyond 4 MiB together are
     /// [left out](Relative::left_out); [`fetch_upstream`](Context::fetch_upstream) reads them one by one.
     pub fn upstreams(&self) -> &[Relative] {
-        &self.attempt.claimed.upstreams
+        &self.attempt.claim.upstreams
     }
 
     /// Deserialises the result of an upstream. A missing result, one of another type, or one that was
@@ -189,7 +189,7 @@ impl Context {
     /// Returns the children that earlier attempts spawned, in the order of their spawning. The fields are those of
     /// [`upstreams`](Context::upstreams).
     pub fn children(&self) -> &[Relative] {
-        &self.attempt.claimed.children
+        &self.attempt.claim.children
     }
 
     /// Deserialises the result of a child. A missing result, one of another type, or one that was
@@ -263,13 +263,13 @@ impl Context {
     /// }
     /// ```
     pub async fn spawn(&self, children: Nodes) -> Result<(), Error> {
-        self.report(self.attempt.namespace.spawn(children.into(), false).await?).await
+        self.report(Op::Spawn { graph: Box::new(children.into()), detach: false }).await
     }
 
     /// Adds children to the flow of this execution that keep running however this execution ends. Otherwise like
     /// [`spawn`](Context::spawn).
     pub async fn spawn_detached(&self, children: Nodes) -> Result<(), Error> {
-        self.report(self.attempt.namespace.spawn(children.into(), true).await?).await
+        self.report(Op::Spawn { graph: Box::new(children.into()), detach: true }).await
     }
 
     /// Returns the namespace, for operations on other executions.
@@ -279,7 +279,7 @@ impl Context {
 
     /// Reports progress: a percentage from 0 to 100, and a message. Refused if the lease is no longer held.
     pub async fn progress(&self, percent: f64, message: impl Into<String>) -> Result<(), Error> {
-        self.report(Op::Progress { percent: Some(percent), message: Some(message.into()) }).await
+        self.report(Op::Progress { percent, message: message.into() }).await
     }
 
     /// Appends a frame to the stream of this attempt: output, or an event such as a token of a language model. The
@@ -338,7 +338,7 @@ impl Context {
         let mut delay = RetryDelay::default();
         loop {
             match self.report_all(ops.clone()).await {
-                Err(Error::Store(error)) if error.is_transient() && Instant::now() < deadline => {
+                Err(error) if error.is_transient() && Instant::now() < deadline => {
                     tracing::debug!(execution = %self.execution(), %error, "a report is retried");
                     delay.increase();
                     sleep(delay.get()).await;
@@ -351,9 +351,10 @@ impl Context {
     /// Reports operations together. The attempt is not suspended meanwhile.
     async fn report_all(&self, ops: Vec<(Option<String>, Op)>) -> Result<Vec<Reported>, Error> {
         let _in_progress = self.tracker().begin_report();
-        let items = ops.into_iter().map(|(name, op)| Ok((self.attempt.fence, name, op))).collect();
-        let (results, _) = self.attempt.namespace.report(items, None).await?;
-        Ok(results.into_iter().collect::<Result<_, Refusal>>()?)
+        let fence = self.attempt.claim.fence;
+        let reports = ops.into_iter().map(|(name, op)| (fence, name, op)).collect();
+        let (results, _) = self.attempt.link.report(reports, None).await?;
+        results.into_iter().collect()
     }
 
     /// Returns true if the cancellation of this execution has been requested.
@@ -372,6 +373,6 @@ impl Context {
 /// Builds the operation that appends a frame. Fails if the data cannot be serialised.
 fn frame(kind: FrameKind, mode: FrameMode, data: &impl Serialize) -> Result<Op, Error> {
     let data = serde_json::to_vec(data)
-        .map_err(|error| Refusal::field("/data", format!("cannot be serialised as JSON: {error}")))?;
-    Ok(Op::Frame { kind, mode, data: data.into(), correlation_id: None })
+        .map_err(|error| Error::field("/data", format!("cannot be serialised as JSON: {error}")))?;
+    Ok(Op::Frame { kind, mode, data: data.into() })
 }

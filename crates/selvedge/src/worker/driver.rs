@@ -8,10 +8,11 @@ use super::handlers::RunningHandlers;
 use super::heartbeat::Heartbeat;
 use super::report::{FinishedAttempt, ReportAnswer, RetryDelay, Settled, report, settle};
 use super::{Settings, WorkerSummary};
+use super::link::Link;
+use super::protocol::{Claim, ClaimAnswer, HeartbeatAnswer, Op};
 use crate::{Error, Namespace};
-use selvedge_core::rules::claim::{ClaimDraft, Claimed};
-use selvedge_core::rules::report::{Fence, Op};
-use selvedge_engine::{ClaimResult, ClaimWait, HeartbeatResult};
+use selvedge_core::rules::claim::ClaimDraft;
+use selvedge_core::rules::report::Fence;
 use std::collections::HashMap;
 use std::future::{Future, pending};
 use std::pin::{Pin, pin};
@@ -28,7 +29,7 @@ type Call<T> = Option<Pin<Box<dyn Future<Output = T> + Send>>>;
 
 /// The state of a running worker.
 pub struct Driver {
-    namespace: Namespace,
+    link: Link,
     settings: Settings,
     claim: ClaimDraft,
     stage: Stage,
@@ -38,7 +39,7 @@ pub struct Driver {
     /// True if the outstanding report includes a claim.
     report_claims: bool,
     report_delay: RetryDelay,
-    claiming: Call<Result<ClaimResult, Error>>,
+    claiming: Call<Result<ClaimAnswer, Error>>,
     claim_delay: RetryDelay,
     heartbeat: Heartbeat,
     summary: WorkerSummary,
@@ -54,7 +55,7 @@ enum Stage {
     Releasing(Instant),
     /// The time to release leases is over; the remaining leases expire.
     OutOfTime,
-    /// The engine has shut down; nothing can be reported any more.
+    /// The engine has shut down, or a newer process has this worker's instance; nothing can be reported any more.
     Closed,
 }
 
@@ -66,11 +67,11 @@ impl Driver {
         claim: ClaimDraft,
         handlers: HashMap<String, Handler>,
     ) -> Self {
-        let (instance, ttl) = (settings.instance.clone(), settings.lease_ttl);
+        let link = Link::new(&namespace, &settings.instance, &settings.incarnation);
         Driver {
-            heartbeat: Heartbeat::new(namespace.clone(), instance, ttl),
-            handlers: RunningHandlers::new(namespace.clone(), handlers),
-            namespace,
+            heartbeat: Heartbeat::new(link.clone(), settings.lease_ttl),
+            handlers: RunningHandlers::new(namespace, link.clone(), handlers),
+            link,
             settings,
             claim,
             stage: Stage::Working,
@@ -96,8 +97,8 @@ impl Driver {
                 Some(ended) = self.handlers.tasks.join_next_with_id() => {
                     self.finished.extend(self.handlers.ended(ended));
                 }
-                answer = answered(&mut self.reporting) => self.on_report_answer(answer).await,
-                answer = answered(&mut self.claiming) => self.on_claim_answer(answer).await,
+                answer = answered(&mut self.reporting) => self.on_report_answer(answer),
+                answer = answered(&mut self.claiming) => self.on_claim_answer(answer),
                 answer = self.heartbeat.answer(&self.handlers.leases) => self.on_heartbeat_answer(answer),
             }
         }
@@ -131,31 +132,27 @@ impl Driver {
         let claim = self.next_claim();
         self.report_claims = claim.is_some();
         let attempts = std::mem::take(&mut self.finished);
-        let call = report(self.namespace.clone(), attempts, claim, self.report_delay);
+        let call = report(self.link.clone(), attempts, claim, self.report_delay);
         self.reporting = Some(Box::pin(call));
     }
 
     fn begin_claim(&mut self) {
         let Some(claim) = self.next_claim() else { return };
-        let claim = ClaimWait { claim, wait: CLAIM_WAIT, call_key: None };
-        let (namespace, delay) = (self.namespace.clone(), self.claim_delay);
+        let (link, delay) = (self.link.clone(), self.claim_delay);
         self.claiming = Some(Box::pin(async move {
             sleep(delay.get()).await;
-            namespace.claim_as_worker(claim).await
+            link.claim(claim, CLAIM_WAIT).await
         }));
     }
 
-    async fn on_claim_answer(&mut self, answer: Result<ClaimResult, Error>) {
+    fn on_claim_answer(&mut self, answer: Result<ClaimAnswer, Error>) {
         self.claiming = None;
         match answer {
-            Ok(ClaimResult { claimed, drain, .. }) => {
+            Ok(answer) => {
                 self.claim_delay.reset();
-                self.start(claimed).await;
-                if drain {
-                    self.drain();
-                }
+                self.on_claims(answer);
             }
-            Err(Error::Closed) => self.on_engine_closed(),
+            Err(Error::Closed | Error::LeaseLost(_)) => self.on_closed(),
             Err(error) => {
                 tracing::warn!(worker = self.settings.name, %error, "a claim failed and is retried");
                 self.claim_delay.increase();
@@ -163,7 +160,7 @@ impl Driver {
         }
     }
 
-    async fn on_report_answer(&mut self, answer: ReportAnswer) {
+    fn on_report_answer(&mut self, answer: ReportAnswer) {
         self.reporting = None;
         self.report_claims = false;
         match answer.store_is_unavailable() {
@@ -173,36 +170,39 @@ impl Driver {
         for (attempt, result) in answer.attempts {
             let fence = attempt.fence;
             if matches!(result, Err(Error::Closed)) {
-                self.on_engine_closed();
+                self.on_closed();
             }
             match settle(attempt, result, &mut self.summary) {
                 Settled::Done => self.handlers.leases.remove(&fence),
                 Settled::Report(attempt) => self.finished.push(attempt),
             }
         }
-        self.start(answer.next.claimed).await;
-        if answer.next.drain {
+        self.on_claims(answer.next);
+    }
+
+    /// Starts the handlers of claimed executions, or releases the executions if the worker is stopping.
+    fn on_claims(&mut self, answer: ClaimAnswer) {
+        let (mut to_start, mut fences): (Vec<Claim>, Vec<Fence>) = (Vec::new(), Vec::new());
+        match self.stage {
+            Stage::Working => to_start = answer.claims,
+            _ => fences = answer.claims.into_iter().map(|claim| claim.fence).collect(),
+        }
+        if !to_start.is_empty() {
+            self.heartbeat.schedule_for_new_lease();
+        }
+        self.finished.extend(self.handlers.start(to_start));
+        self.finished.extend(fences.into_iter().map(|fence| FinishedAttempt::new(fence, Op::Release)));
+        if answer.superseded {
+            self.on_closed();
+        } else if answer.drain {
             self.drain();
         }
     }
 
-    /// Starts the handlers of claimed executions, or releases the executions if the worker is stopping.
-    async fn start(&mut self, claimed: Vec<Claimed>) {
-        for claimed in claimed {
-            let release = if self.stage == Stage::Working {
-                self.heartbeat.schedule_for_new_lease();
-                self.handlers.start(claimed).await
-            } else {
-                Fence::of(&claimed.execution).map(|fence| FinishedAttempt::new(fence, Op::Release))
-            };
-            self.finished.extend(release);
-        }
-    }
-
-    fn on_heartbeat_answer(&mut self, answer: Result<HeartbeatResult, Error>) {
+    fn on_heartbeat_answer(&mut self, answer: Result<HeartbeatAnswer, Error>) {
         let answer = match answer {
             Ok(answer) => answer,
-            Err(Error::Closed) => return self.on_engine_closed(),
+            Err(Error::Closed | Error::LeaseLost(_)) => return self.on_closed(),
             Err(error) => {
                 tracing::warn!(worker = self.settings.name, %error, "a heartbeat failed and is retried");
                 return self.heartbeat.schedule_next(true);
@@ -246,11 +246,11 @@ impl Driver {
         }
     }
 
-    fn on_engine_closed(&mut self) {
+    fn on_closed(&mut self) {
         if self.stage != Stage::Closed {
             tracing::warn!(
                 worker = self.settings.name,
-                "the engine has shut down while this worker was running"
+                "the engine has shut down, or a newer process has this worker's instance; the worker stops"
             );
             self.stage = Stage::Closed;
         }
@@ -262,10 +262,10 @@ impl Driver {
         if self.stage == Stage::Closed {
             return self.summary;
         }
-        let departure = self.namespace.remove_worker(&self.settings.instance, None);
-        match timeout(RELEASE_TIMEOUT, departure).await {
+        match timeout(RELEASE_TIMEOUT, self.link.depart()).await {
+            Ok(Ok(())) => {}
             // The engine refuses the departure of a worker that never claimed, because it does not know its instance.
-            Ok(Ok(_) | Err(Error::Refused(_))) => {}
+            Ok(Err(error)) if error.refusal().is_some() => {}
             Ok(Err(error)) => {
                 tracing::warn!(%error, "the worker's departure was not reported; its remaining leases will expire")
             }

@@ -2,9 +2,10 @@
 
 use crate::submission::millis;
 use crate::worker::Context;
+use super::protocol::Op;
 use crate::{FailureClass, When};
 use bytes::Bytes;
-use selvedge_core::rules::report::{MESSAGE_LIMIT, Op};
+use selvedge_core::rules::report::MESSAGE_LIMIT;
 use selvedge_core::submission::check_payload;
 use selvedge_core::text::cut;
 use serde::Serialize;
@@ -53,6 +54,8 @@ pub enum Return {
     Delay(When),
     /// Puts the execution back; it is claimable again at once. No retry is charged.
     Release,
+    /// Acknowledges that the cancellation was requested: the execution ends as cancelled.
+    Cancelled,
 }
 
 impl Return {
@@ -171,6 +174,7 @@ pub(super) fn op(returned: Result<Return, Failure>) -> Op {
         },
         Ok(Return::Delay(until)) => Op::Delay { until },
         Ok(Return::Release) => Op::Release,
+        Ok(Return::Cancelled) => Op::Cancelled { message: None },
         Err(failure) => failure.into(),
     }
 }

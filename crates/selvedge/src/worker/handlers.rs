@@ -4,12 +4,11 @@ use super::context::Context;
 use super::handler::{Failure, Handler, op};
 use super::leases::Leases;
 use super::report::FinishedAttempt;
+use super::link::Link;
+use super::protocol::{Claim, Op};
 use super::steps::{self, HandlerEnd};
-use crate::{Error, Name, Namespace};
-use selvedge_core::ClassId;
-use selvedge_core::rules::claim::Claimed;
-use selvedge_core::rules::report::{Fence, Op};
-use selvedge_store::Stored;
+use crate::Namespace;
+use selvedge_core::rules::report::Fence;
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -29,23 +28,22 @@ pub struct RunningHandlers {
     /// The leases of the worker.
     pub leases: Leases,
     namespace: Namespace,
+    link: Link,
     handlers: HashMap<String, Handler>,
     /// The fence of each task that is to be reported.
     fences: HashMap<Id, Fence>,
-    /// A cache of the kind and lane of each class.
-    classes: HashMap<ClassId, (Name, Name)>,
 }
 
 impl RunningHandlers {
     /// Creates an empty set for these handlers, by kind.
-    pub fn new(namespace: Namespace, handlers: HashMap<String, Handler>) -> Self {
+    pub fn new(namespace: Namespace, link: Link, handlers: HashMap<String, Handler>) -> Self {
         RunningHandlers {
             tasks: JoinSet::new(),
             leases: Leases::default(),
             namespace,
+            link,
             handlers,
             fences: HashMap::new(),
-            classes: HashMap::new(),
         }
     }
 
@@ -54,49 +52,25 @@ impl RunningHandlers {
         self.fences.is_empty()
     }
 
-    /// Starts the handler of a claimed execution. If that is not possible, returns the release to report.
-    pub async fn start(&mut self, claimed: Claimed) -> Option<FinishedAttempt> {
-        let Some(fence) = Fence::of(&claimed.execution) else {
-            tracing::error!(execution = %claimed.execution.id, "a claimed execution has no lease");
-            return None;
-        };
-        let (kind, lane) = match self.kind_and_lane(&claimed).await {
-            Ok(names) => names,
-            Err(error) => {
-                tracing::warn!(execution = %fence.execution, %error, "the kind of a claimed execution cannot be read");
-                return Some(FinishedAttempt::new(fence, Op::Release));
-            }
-        };
-        let Some(handler) = self.handlers.get(kind.as_str()).cloned() else {
-            tracing::error!(execution = %fence.execution, %kind, "a claimed execution has a kind without a handler");
+    /// Starts the handlers of claimed executions. Returns the releases of those that cannot be started.
+    pub fn start(&mut self, claims: Vec<Claim>) -> Vec<FinishedAttempt> {
+        claims.into_iter().filter_map(|claim| self.start_one(claim)).collect()
+    }
+
+    fn start_one(&mut self, claim: Claim) -> Option<FinishedAttempt> {
+        let fence = claim.fence;
+        let Some(handler) = self.handlers.get(&claim.kind).cloned() else {
+            tracing::error!(execution = %fence.execution, kind = claim.kind, "a claimed execution has a kind without a handler");
             return Some(FinishedAttempt::new(fence, Op::Release));
         };
         let (cancel, cancel_requested) = watch::channel(false);
-        let context = Context::new(self.namespace.clone(), fence, claimed, (kind, lane), cancel_requested);
+        let context = Context::new(self.namespace.clone(), self.link.clone(), claim, cancel_requested);
         let tracker = context.tracker().clone();
         // The handler is called inside its task, so that a panic of the call itself is caught there too.
         let task = self.tasks.spawn(steps::run(async move { handler(context).await }, tracker));
         self.fences.insert(task.id(), fence);
         self.leases.insert(fence, task, cancel);
         None
-    }
-
-    /// Returns the kind and lane of a claimed execution, from the cache if possible.
-    async fn kind_and_lane(&mut self, claimed: &Claimed) -> Result<(Name, Name), Error> {
-        let class = claimed.execution.class;
-        if let Some(names) = self.classes.get(&class) {
-            return Ok(names.clone());
-        }
-        let stored = Stored {
-            execution: claimed.execution.clone(),
-            input: claimed.input.clone(),
-            result: None,
-            renewed_at: None,
-        };
-        let view = self.namespace.view(stored).await?;
-        let names = (view.class.kind, view.class.lane);
-        self.classes.insert(class, names.clone());
-        Ok(names)
     }
 
     /// Processes the end of a handler, and of all others that have ended by now. Returns the attempts to report.
@@ -106,7 +80,7 @@ impl RunningHandlers {
         while let Some(ended) = next {
             let (id, op) = match ended {
                 Ok((id, HandlerEnd::Returned(returned))) => (id, op(returned)),
-                Ok((id, HandlerEnd::Suspended(waits))) => (id, self.namespace.suspend(waits, Vec::new())),
+                Ok((id, HandlerEnd::Suspended(waits))) => (id, Op::Suspend { waits }),
                 Err(error) => (error.id(), op_of_error(error)),
             };
             // A handler that lost its lease has no fence here and is not reported.

@@ -6,9 +6,10 @@
 //! next answer repeats the same information.
 
 use super::leases::Leases;
-use crate::{Error, Namespace};
+use super::link::Link;
+use super::protocol::HeartbeatAnswer;
+use crate::Error;
 use selvedge_core::rules::report::Fence;
-use selvedge_engine::HeartbeatResult;
 use std::collections::HashSet;
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -24,8 +25,7 @@ const NEVER: Duration = Duration::from_secs(24 * 3600);
 
 /// The heartbeats of a worker.
 pub struct Heartbeat {
-    namespace: Namespace,
-    instance: String,
+    link: Link,
     ttl: Duration,
     /// The time of the next call. An outstanding call is replaced only if it does not name all leases.
     next_at: Instant,
@@ -36,14 +36,14 @@ pub struct Heartbeat {
 }
 
 struct Call {
-    answer: Pin<Box<dyn Future<Output = Result<HeartbeatResult, Error>> + Send>>,
+    answer: Pin<Box<dyn Future<Output = Result<HeartbeatAnswer, Error>> + Send>>,
     named: HashSet<Fence>,
 }
 
 impl Heartbeat {
     /// Creates the heartbeats of an instance whose leases have this time to live.
-    pub fn new(namespace: Namespace, instance: String, ttl: Duration) -> Self {
-        Heartbeat { namespace, instance, ttl, next_at: Instant::now(), polling: false, call: None }
+    pub fn new(link: Link, ttl: Duration) -> Self {
+        Heartbeat { link, ttl, next_at: Instant::now(), polling: false, call: None }
     }
 
     /// Schedules a call that names a new lease.
@@ -53,7 +53,7 @@ impl Heartbeat {
 
     /// Sends heartbeats until one is answered. Cancel safe: the outstanding call continues with the next call of this
     /// method.
-    pub async fn answer(&mut self, leases: &Leases) -> Result<HeartbeatResult, Error> {
+    pub async fn answer(&mut self, leases: &Leases) -> Result<HeartbeatAnswer, Error> {
         loop {
             tokio::select! {
                 answer = answered(&mut self.call) => {
@@ -80,14 +80,13 @@ impl Heartbeat {
             return;
         }
         let wait = if self.polling { Duration::ZERO } else { self.ttl / 3 };
-        let (namespace, instance) = (self.namespace.clone(), self.instance.clone());
-        let fences = named.iter().copied().collect();
-        let answer = Box::pin(async move { namespace.heartbeat(&instance, None, fences, wait).await });
+        let (link, fences) = (self.link.clone(), named.iter().copied().collect());
+        let answer = Box::pin(async move { link.heartbeat(fences, wait).await });
         self.call = Some(Call { answer, named });
     }
 }
 
-async fn answered(call: &mut Option<Call>) -> Result<HeartbeatResult, Error> {
+async fn answered(call: &mut Option<Call>) -> Result<HeartbeatAnswer, Error> {
     match call {
         Some(call) => call.answer.as_mut().await,
         None => pending().await,

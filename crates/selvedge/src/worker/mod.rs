@@ -1,8 +1,9 @@
-//! The embedded worker: claims executions of the kinds it has handlers for, runs the handlers, and reports how they
+//! The worker: claims executions of the kinds it has handlers for, runs the handlers, and reports how they
 //! ended.
 //!
 //! - [`Worker`] configures and starts a worker, [`Handle`] stops it, [`WorkerSummary`] counts its attempts;
 //! - `driver` is the worker's only task: it claims, starts handlers, reports finished attempts and drains;
+//! - `link` is its way to the engine, by direct calls or over HTTP; `protocol` has the types of both;
 //! - `handlers` owns the running handlers, `leases` their leases; `heartbeat` renews leases, `report` reports attempts;
 //! - [`Context`] is the argument of a handler, [`Return`] and [`Failure`] are its results, `steps` its durable
 //!   operations.
@@ -13,6 +14,8 @@ mod handler;
 mod handlers;
 mod heartbeat;
 mod leases;
+mod link;
+pub(crate) mod protocol;
 mod report;
 mod steps;
 
@@ -24,9 +27,10 @@ pub use steps::{
 };
 
 use crate::submission::millis;
-use crate::{Error, Namespace, Refusal};
+use crate::{Error, Namespace};
 use driver::Driver;
 use handler::Handler;
+use selvedge_core::NamespaceId;
 use selvedge_core::rules::claim::{CLAIM_MAX, ClaimDraft};
 use std::collections::HashMap;
 use std::future::Future;
@@ -77,6 +81,7 @@ pub struct Worker {
 struct Settings {
     name: String,
     instance: String,
+    incarnation: String,
     lanes: Vec<String>,
     capabilities: Vec<String>,
     concurrency: usize,
@@ -90,6 +95,7 @@ impl Worker {
         let name = name.into();
         let settings = Settings {
             instance: format!("{name}-{}", Uuid::new_v4()),
+            incarnation: Uuid::new_v4().to_string(),
             name,
             lanes: Vec::new(),
             capabilities: Vec::new(),
@@ -144,6 +150,14 @@ impl Worker {
         self
     }
 
+    /// Sets the name of this worker's instance, for a process that keeps its name over restarts, such as a pod of a stateful
+    /// set. Default: a name of its own for each worker. A worker that starts with the instance of another takes its
+    /// executions over at once, and the other stops.
+    pub fn with_instance(mut self, instance: impl Into<String>) -> Self {
+        self.settings.instance = instance.into();
+        self
+    }
+
     /// Returns the name of this worker's instance, under which operators see the worker.
     pub fn instance(&self) -> &str {
         &self.settings.instance
@@ -176,12 +190,13 @@ impl Worker {
         }
         if self.handlers.is_empty() {
             let detail = "is empty; add a handler for each kind that the worker should run";
-            return Err(Refusal::field("/kinds", detail).into());
+            return Err(Error::field("/kinds", detail));
         }
         let mut kinds: Vec<String> = self.handlers.keys().cloned().collect();
         kinds.sort_unstable();
         let claim = self.settings.claim(kinds);
-        claim.clone().check(self.namespace.id(), None)?;
+        // Every field is checked before the worker starts. The namespace is checked by the first call.
+        claim.clone().check(NamespaceId(0), None)?;
         Ok(Driver::new(self.namespace, self.settings, claim, self.handlers))
     }
 }
@@ -197,7 +212,7 @@ impl Settings {
             capabilities: self.capabilities.clone(),
             max: self.concurrency.min(CLAIM_MAX as usize) as u32,
             lease_ttl_ms: millis(self.lease_ttl),
-            incarnation: None,
+            incarnation: Some(self.incarnation.clone()),
         }
     }
 }
@@ -251,6 +266,8 @@ pub struct WorkerSummary {
     /// Attempts that were put back without a charged retry: by their handlers, or because they did not end within the
     /// grace period.
     pub released: u64,
+    /// Attempts that ended because the execution was cancelled and the handler acknowledged it.
+    pub cancelled: u64,
     /// Attempts that were suspended, because their handlers were only waiting.
     pub suspended: u64,
     /// Attempts whose end was not accepted from this worker: the lease was lost, or the store was unavailable for too

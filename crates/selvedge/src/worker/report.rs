@@ -6,10 +6,11 @@
 
 use super::WorkerSummary;
 use super::handler::Failure;
-use crate::{Error, Namespace, Refusal};
+use super::link::Link;
+use super::protocol::{ClaimAnswer, Op, Report, Reported};
+use crate::{Error, Refusal};
 use selvedge_core::rules::claim::ClaimDraft;
-use selvedge_core::rules::report::{Fence, Op, Reported};
-use selvedge_engine::{ClaimResult, ReportItem};
+use selvedge_core::rules::report::Fence;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -61,63 +62,56 @@ pub struct ReportAnswer {
     /// The attempts, each with the answer to its report.
     pub attempts: Vec<(FinishedAttempt, Result<Reported, Error>)>,
     /// The answer to the claim.
-    pub next: ClaimResult,
+    pub next: ClaimAnswer,
 }
 
 impl ReportAnswer {
     /// Returns true if a report has to be retried because the store is unavailable.
     pub fn store_is_unavailable(&self) -> bool {
         let mut results = self.attempts.iter().map(|(_, result)| result);
-        results.any(|result| matches!(result, Err(Error::Store(error)) if error.is_transient()))
+        results.any(|result| result.as_ref().is_err_and(Error::is_transient))
     }
 }
 
 /// Waits for `delay`, then reports these attempts and claims in the same call.
 pub async fn report(
-    namespace: Namespace,
+    link: Link,
     attempts: Vec<FinishedAttempt>,
     claim: Option<ClaimDraft>,
     delay: RetryDelay,
 ) -> ReportAnswer {
     sleep(delay.get()).await;
-    match namespace.report_and_claim(attempts.iter().map(item).collect(), claim).await {
-        Ok((results, next)) => {
-            let results = results.into_iter().map(|result| result.map_err(Error::from));
-            // A refused claim is refused again by the next one, which reports it.
-            ReportAnswer {
-                attempts: attempts.into_iter().zip(results).collect(),
-                next: next.unwrap_or_default(),
-            }
-        }
-        Err(Error::Store(selvedge_store::Error::Failed(detail))) => {
-            tracing::warn!(detail, "a report of several attempts failed; they are reported one by one");
-            report_one_by_one(&namespace, attempts).await
-        }
-        Err(error) => ReportAnswer {
+    match link.report(attempts.iter().map(item).collect(), claim).await {
+        Ok((results, next)) => ReportAnswer { attempts: attempts.into_iter().zip(results).collect(), next },
+        Err(error) if error.is_transient() || matches!(error, Error::Closed) => ReportAnswer {
             attempts: attempts.into_iter().map(|attempt| (attempt, Err(error.clone()))).collect(),
-            next: ClaimResult::default(),
+            next: ClaimAnswer::default(),
         },
+        Err(error) => {
+            tracing::warn!(%error, "a report of several attempts failed; they are reported one by one");
+            report_one_by_one(&link, attempts).await
+        }
     }
 }
 
 /// Reports each attempt alone, so that one that the store cannot save does not block the others.
-async fn report_one_by_one(namespace: &Namespace, attempts: Vec<FinishedAttempt>) -> ReportAnswer {
+async fn report_one_by_one(link: &Link, attempts: Vec<FinishedAttempt>) -> ReportAnswer {
     let mut answered = Vec::with_capacity(attempts.len());
     for attempt in attempts {
-        let result = match namespace.report(vec![item(&attempt)], None).await {
-            Ok((results, _)) => results.into_iter().next().map_or_else(
-                || Err(Refusal::field("/ops", "has no answer").into()),
-                |result| result.map_err(Error::from),
-            ),
+        let result = match link.report(vec![item(&attempt)], None).await {
+            Ok((results, _)) => {
+                let no_answer = || Err(Error::Failed("a report has no answer".into()));
+                results.into_iter().next().unwrap_or_else(no_answer)
+            }
             Err(error) => Err(error),
         };
         answered.push((attempt, result));
     }
-    ReportAnswer { attempts: answered, next: ClaimResult::default() }
+    ReportAnswer { attempts: answered, next: ClaimAnswer::default() }
 }
 
-fn item(attempt: &FinishedAttempt) -> ReportItem {
-    Ok((attempt.fence, None, attempt.op.clone()))
+fn item(attempt: &FinishedAttempt) -> Report {
+    (attempt.fence, None, attempt.op.clone())
 }
 
 /// The consequence of the answer to one report.
@@ -141,26 +135,24 @@ pub fn settle(
                 Op::Complete { .. } => summary.completed += 1,
                 Op::Fail { .. } => summary.failed += 1,
                 Op::Delay { .. } | Op::Release => summary.released += 1,
-                Op::Suspend(_) => summary.suspended += 1,
+                Op::Suspend { .. } => summary.suspended += 1,
+                Op::Cancelled { .. } => summary.cancelled += 1,
                 Op::Progress { .. }
-                | Op::Spawn(_)
+                | Op::Spawn { .. }
                 | Op::Frame { .. }
-                | Op::Waitpoint { .. }
+                | Op::Waitpoint(_)
                 | Op::Step(_)
-                | Op::Cancelled { .. }
-                | Op::Usage(_) => {}
+                | Op::Usage { .. } => {}
             }
             return Settled::Done;
         }
-        Err(Error::Store(error))
-            if error.is_transient() && attempt.finished_at.elapsed() < REPORT_RETRY_LIMIT =>
-        {
+        Err(error) if error.is_transient() && attempt.finished_at.elapsed() < REPORT_RETRY_LIMIT => {
             tracing::debug!(%execution, %error, "a report is retried");
             return Settled::Report(attempt);
         }
-        Err(Error::Refused(refusal)) if refuses_content(&refusal, &attempt.op) => {
+        Err(Error::Invalid(refusal) | Error::Conflict(refusal)) if refuses_content(&refusal, &attempt.op) => {
             // The lease is still held and a retry would be refused again, so the attempt fails instead.
-            let is_wait = matches!(attempt.op, Op::Suspend(_));
+            let is_wait = matches!(attempt.op, Op::Suspend { .. });
             let subject = if is_wait { "wait" } else { "return value" };
             let failure = Failure::permanent(format!("the {subject} of the handler was refused: {refusal}"));
             return Settled::Report(FinishedAttempt::new(attempt.fence, failure.into()));
@@ -174,25 +166,13 @@ pub fn settle(
 
 /// Returns true if the refusal concerns the content of the report and not the lease.
 fn refuses_content(refusal: &Refusal, op: &Op) -> bool {
-    let content = match refusal {
-        Refusal::InvalidField { .. } | Refusal::UnknownField { .. } | Refusal::PayloadTooLarge { .. } => true,
+    let content = match refusal.code.as_str() {
+        "invalid_field" | "unknown_field" | "payload_too_large" => true,
         // A suspension is refused if a wait has the name of another step, or if there are too many steps.
-        Refusal::IdempotencyMismatch { .. } | Refusal::LimitReached { .. } => matches!(op, Op::Suspend(_)),
-        Refusal::NotFound { .. }
-        | Refusal::StaleLease(_)
-        | Refusal::AlreadyTerminal { .. }
-        | Refusal::WrongState { .. }
-        | Refusal::Token { .. }
-        | Refusal::VersionMismatch { .. }
-        | Refusal::Cycle { .. }
-        | Refusal::UnknownNode { .. }
-        | Refusal::UnknownBudget { .. }
-        | Refusal::UnknownQuota { .. }
-        | Refusal::FlowEnded { .. }
-        | Refusal::LaneDraining { .. }
-        | Refusal::Superseded { .. }
-        | Refusal::TooMany { .. }
-        | Refusal::Unreadable { .. } => false,
+        "idempotency_mismatch" | "limit_reached" => matches!(op, Op::Suspend { .. }),
+        // Nobody has asked for the cancellation that the handler acknowledges.
+        "wrong_state" => matches!(op, Op::Cancelled { .. }),
+        _ => false,
     };
     content && !matches!(op, Op::Fail { .. })
 }

@@ -1,9 +1,9 @@
 //! Approvals by several people, each with a token of their own.
 
-use super::{ManualClockEnv, operate, submit, wait_for_end, wait_for_suspensions};
-use selvedge::core::state::StateName;
+use super::{ManualClockEnv, engine_namespace, submit, wait_for_end, wait_for_suspensions};
+use selvedge::State;
 use selvedge::{
-    Action, Context, ExecutionId, Failure, Handle, Outcome, Signal, Submission, Waitpoint, Worker,
+    Context, ExecutionId, Failure, Handle, Outcome, Signal, Submission, Waitpoint, Worker,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -61,8 +61,8 @@ impl Deployment {
 
     async fn vote(&self, person: &str, signal: Signal) {
         let waitpoint = &self.waitpoints[person];
-        let delivered = signal.deliver(&self.env.engine, waitpoint.id, &waitpoint.token).await;
-        assert_eq!(delivered.expect("the delivery is accepted").source.as_str(), person);
+        let delivered = signal.deliver(&self.env.namespace, waitpoint.id, &waitpoint.token).await;
+        delivered.expect("the delivery is accepted");
     }
 
     async fn agree(&self, person: &str) {
@@ -78,7 +78,7 @@ impl Deployment {
         self.worker.drain().await;
         assert!(self.inbox.try_recv().is_err(), "each person is asked once");
         let waitpoints =
-            self.env.namespace.waitpoints(self.id, 0, 10).await.expect("the waitpoints are listed");
+            engine_namespace(&self.env.engine).await.waitpoints(self.id, 0, 10).await.expect("the waitpoints are listed");
         assert_eq!(waitpoints.len(), 3);
         self.env.engine.shutdown().await;
     }
@@ -90,7 +90,7 @@ async fn an_approval_is_approved_when_enough_people_agree() {
     deployment.agree("cleo").await;
     deployment.decline("bob").await;
     let row = deployment.env.namespace.get(deployment.id).await.expect("the execution is read");
-    assert_eq!(row.stored.execution.state.name(), StateName::Suspended);
+    assert_eq!(row.state, State::Suspended);
     deployment.agree("ann").await;
     deployment.expect_result(json!(["Approved", [["cleo", true, "fine"], ["ann", true, "fine"]]])).await;
 }
@@ -119,7 +119,7 @@ async fn an_approval_that_times_out_returns_all_votes() {
 async fn an_operator_may_resume_an_approval() {
     let deployment = Deployment::new().await;
     deployment.agree("ann").await;
-    operate(&deployment.env.namespace, deployment.id, Action::Resume).await;
+    deployment.env.namespace.resume(deployment.id).await.expect("the execution is resumed");
     deployment.expect_result(json!(["Operator", [["ann", true, "fine"]]])).await;
 }
 
@@ -127,15 +127,15 @@ async fn an_operator_may_resume_an_approval() {
 async fn a_token_authorises_one_vote_of_its_person_only() {
     let deployment = Deployment::new().await;
     let (ann, bob) = (&deployment.waitpoints["ann"], &deployment.waitpoints["bob"]);
-    let forged = Signal::for_waitpoint().deliver(&deployment.env.engine, bob.id, &ann.token).await;
+    let forged = Signal::for_waitpoint().deliver(&deployment.env.namespace, bob.id, &ann.token).await;
     assert!(forged.expect_err("the delivery is refused").to_string().contains("token"));
-    let named = Signal::new("deploy/bob").deliver(&deployment.env.engine, ann.id, &ann.token).await;
+    let named = Signal::new("deploy/bob").deliver(&deployment.env.namespace, ann.id, &ann.token).await;
     assert!(named.expect_err("the delivery is refused").to_string().contains("this token may send"));
     for _ in 0..2 {
         deployment.agree("ann").await;
     }
     let row = deployment.env.namespace.get(deployment.id).await.expect("the execution is read");
-    assert_eq!(row.stored.execution.state.name(), StateName::Suspended, "a repeated vote counts once");
+    assert_eq!(row.state, State::Suspended, "a repeated vote counts once");
     deployment.agree("bob").await;
     deployment.expect_result(json!(["Approved", [["ann", true, "fine"], ["bob", true, "fine"]]])).await;
 }
@@ -166,4 +166,13 @@ async fn an_invalid_approval_fails() {
     }
     worker.drain().await;
     env.engine.shutdown().await;
+}
+
+over_http_too! {
+    an_approval_is_approved_when_enough_people_agree,
+    an_approval_is_rejected_when_too_many_people_decline,
+    an_approval_that_times_out_returns_all_votes,
+    an_operator_may_resume_an_approval,
+    a_token_authorises_one_vote_of_its_person_only,
+    an_invalid_approval_fails,
 }

@@ -1,10 +1,10 @@
 //! Branches of a handler: races, whose winner is the same in every attempt, and groups that end together.
 
 use super::{
-    ManualClockEnv, engine, lock, send_signal, state_of, submit, wait_for_end, wait_for_suspensions,
+    ManualClockEnv, engine, engine_namespace, lock, send_signal, state_of, submit, wait_for_end, wait_for_suspensions,
 };
-use selvedge::core::state::StateName;
-use selvedge::core::step::StepKind;
+use selvedge::State;
+use selvedge_core::step::StepKind;
 use selvedge::{Context, Effect, ExecutionId, Failure, Outcome, Submission, Worker};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -68,7 +68,7 @@ async fn signal_or_sleep(ctx: Context, counts: Counts) -> Result<Value, Failure>
 }
 
 async fn recorded_steps(env: &ManualClockEnv, id: ExecutionId) -> Vec<(String, StepKind)> {
-    let steps = env.namespace.steps(id, 0, 100).await.expect("the steps are listed").items;
+    let steps = engine_namespace(&env.engine).await.steps(id, 0, 100).await.expect("the steps are listed").items;
     let recorded = steps.into_iter().filter(|step| step.recorded_at.is_some());
     recorded.map(|step| (step.name.to_string(), step.kind)).collect()
 }
@@ -165,7 +165,7 @@ async fn branches_of_a_group_may_end_in_any_order() {
         wait_for_suspensions(&env.namespace, id, 1).await;
         assert_eq!(send_signal(&env.namespace, id, first).await.effect, Effect::Resumed);
         wait_for_suspensions(&env.namespace, id, 2).await;
-        assert_eq!(state_of(&env.namespace, id).await, StateName::Suspended);
+        assert_eq!(state_of(&env.namespace, id).await, State::Suspended);
         assert_eq!(send_signal(&env.namespace, id, second).await.effect, Effect::Resumed);
         let attempt_of = |name: &str| if name == first { 1 } else { 2 };
         let expected = ["a", "b"].map(|name| format!("{name} in attempt {}", attempt_of(name)));
@@ -319,4 +319,14 @@ async fn no_step_of_a_branch_begins_twice_with_many_threads() {
     assert_eq!(begun.len() as u32, EXECUTIONS * BRANCHES * 2);
     assert!(begun.values().all(|times| *times == 1), "{begun:?}");
     engine.shutdown().await;
+}
+
+over_http_too! {
+    the_winner_of_a_race_is_recorded_and_later_attempts_run_only_the_winner,
+    a_signal_that_arrives_before_the_sleep_ends_wins_the_race,
+    a_race_whose_recorded_winner_no_longer_exists_fails,
+    branches_of_a_group_may_end_in_any_order,
+    after_a_branch_fails_running_steps_end_and_no_other_step_begins,
+    branches_may_be_nested,
+    no_step_of_a_branch_begins_twice_with_many_threads,
 }

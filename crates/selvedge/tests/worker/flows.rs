@@ -1,6 +1,6 @@
 //! Flows run by a worker: results of upstreams, races and hedges, spawned children, growth and cancellation.
 
-use super::{TIMEOUT, engine, no_delay, operator};
+use super::{TIMEOUT, engine, no_delay};
 use selvedge::{
     CancelMode, Context, EdgeCondition, ExecutionId, Failure, Flow, FlowResult, FlowState, Join, Namespace,
     Nodes, Outcome, Submission, SubmittedFlow, Worker,
@@ -20,7 +20,7 @@ async fn result(flow: &SubmittedFlow) -> FlowResult {
 
 async fn outcome(namespace: &Namespace, id: ExecutionId) -> Option<Outcome> {
     let view = namespace.get(id).await.expect("the execution is read");
-    view.stored.execution.state.outcome()
+    view.outcome
 }
 
 /// Adds its input to the results of its upstreams.
@@ -125,7 +125,7 @@ async fn a_hedge_starts_the_next_runner_only_when_the_first_takes_long() {
     assert_eq!(result(&flow).await.of::<String>("winner").expect("the result is a string"), "first");
     let second = flow.execution("runner-2").expect("the flow has this node");
     let view = namespace.get(second).await.expect("the execution is read");
-    assert_eq!(view.stored.execution.started_at, None);
+    assert_eq!(view.started_at, None);
     worker.drain().await;
     engine.shutdown().await;
 }
@@ -242,7 +242,7 @@ async fn a_flow_grows_while_it_runs_and_can_be_cancelled() {
         .expect("the flow grows");
     let c = flow.execution("c").expect("the flow has grown");
     assert_eq!(super::wait_for_end(&namespace, c).await, (Outcome::Completed, json!(3)));
-    let cancelled = flow.cancel(CancelMode::All, &operator(), TIMEOUT).await;
+    let cancelled = flow.cancel(CancelMode::All, TIMEOUT).await;
     assert!(cancelled.expect("the cancellation is accepted"));
     assert_eq!(result(&flow).await.state, FlowState::Cancelled);
     assert!(flow.grow(Nodes::new().node("late", "add")).await.is_err());
@@ -277,4 +277,16 @@ async fn results_that_do_not_fit_into_the_claim_are_read_one_by_one() {
     assert_eq!(total, json!({ "bytes": 7 * LARGE, "left_out": 3, "refused": 3 }));
     worker.drain().await;
     engine.shutdown().await;
+}
+
+over_http_too! {
+    a_diamond_gives_each_node_the_results_of_its_upstreams,
+    submitting_a_flow_again_returns_the_existing_flow,
+    the_first_runner_to_complete_wins_a_race_and_the_others_are_cancelled,
+    a_hedge_starts_the_next_runner_only_when_the_first_takes_long,
+    a_failure_edge_runs_a_node_that_sees_the_error_of_its_upstream,
+    spawning_the_same_children_again_changes_nothing,
+    the_children_of_a_failed_parent_are_cancelled_unless_they_are_detached,
+    a_flow_grows_while_it_runs_and_can_be_cancelled,
+    results_that_do_not_fit_into_the_claim_are_read_one_by_one,
 }

@@ -1,8 +1,7 @@
 //! Handlers: results, retries, replays, panics, concurrency and the validation of settings.
 
-use super::{engine, no_delay, operate, submit, wait_for_end};
-use selvedge::core::execution::Progress;
-use selvedge::{Action, Context, Failure, Outcome, Return, Submission, Worker, WorkerSummary};
+use super::{engine, no_delay, submit, wait_for_end};
+use selvedge::{Context, Failure, Outcome, Progress, Return, Submission, Worker, WorkerSummary};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -80,7 +79,7 @@ async fn a_replay_runs_in_a_new_generation_with_another_idempotency_key() {
         .expect("the worker starts");
     let id = submit(&namespace, Submission::new("k")).await;
     assert_eq!(wait_for_end(&namespace, id).await.1, json!([0, 0, format!("{id}-0")]));
-    operate(&namespace, id, Action::Replay).await;
+    namespace.replay(id).await.expect("the execution is replayed");
     assert_eq!(wait_for_end(&namespace, id).await.1, json!([1, 1, format!("{id}-1")]));
     worker.drain().await;
     engine.shutdown().await;
@@ -154,8 +153,8 @@ async fn progress_is_visible_while_the_handler_runs() {
         .handler("k", |ctx: Context| async move {
             ctx.progress(50.0, "half").await?;
             let view = ctx.namespace().get(ctx.execution()).await?;
-            let progress = Progress { percent: Some(50.0), message: Some("half".into()), reports: vec![] };
-            Ok::<_, Failure>(view.stored.execution.detail.progress == Some(progress))
+            let progress = Progress { percent: Some(50.0), message: Some("half".into()) };
+            Ok::<_, Failure>(view.progress == Some(progress))
         })
         .start()
         .expect("the worker starts");
@@ -223,4 +222,16 @@ async fn a_worker_with_invalid_settings_does_not_start() {
     assert!(refused(worker().concurrency(0)).contains("/max is 0"));
     assert!(refused(worker().lease_ttl(Duration::ZERO)).contains("/lease_ttl_ms"));
     engine.shutdown().await;
+}
+
+over_http_too! {
+    each_kind_runs_its_handler_and_the_result_is_stored,
+    a_failed_attempt_is_retried_with_the_next_number_and_the_same_idempotency_key,
+    a_replay_runs_in_a_new_generation_with_another_idempotency_key,
+    a_panic_becomes_a_failure_and_the_worker_continues,
+    input_of_another_type_fails_without_a_retry,
+    a_handler_may_put_its_execution_back_without_a_charged_retry,
+    progress_is_visible_while_the_handler_runs,
+    at_most_as_many_handlers_run_at_once_as_there_are_slots,
+    a_worker_with_invalid_settings_does_not_start,
 }

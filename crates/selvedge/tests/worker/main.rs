@@ -1,4 +1,20 @@
-//! Tests of the embedded worker: on the memory store, and on the other stores where they may differ.
+//! Tests of the worker: on the memory store, and on the other stores where they may differ. Most run twice: with the engine
+//! embedded, and over HTTP with a server in the process of the test.
+
+/// Runs tests of this module a second time, over HTTP.
+macro_rules! over_http_too {
+    ($($test:ident),* $(,)?) => {
+        mod over_http {
+            $(
+                #[test]
+                fn $test() {
+                    crate::OVER_HTTP.set(true);
+                    super::$test();
+                }
+            )*
+        }
+    };
+}
 
 mod approvals;
 mod branches;
@@ -18,17 +34,24 @@ mod subscriptions;
 mod unreliable_store;
 mod waits;
 
-use selvedge::core::state::StateName;
-use selvedge::events::{EventFilter, From, Notice};
+use selvedge::events::{EventFilter, From};
 use selvedge::{
-    Action, Backoff, Delivered, Engine, ExecutionId, Name, Namespace, Options, Outcome, Signal, Submission,
+    Backoff, Client, Delivered, Engine, ExecutionId, Namespace, Options, Outcome, Signal, State, Submission,
     Timestamp,
 };
 use selvedge_memory::{Clock, MemoryStore};
 use serde_json::Value;
+use std::cell::Cell;
+use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::net::TcpListener;
 use tokio::time::timeout;
+
+thread_local! {
+    /// True if the test of this thread calls its engine over HTTP.
+    static OVER_HTTP: Cell<bool> = const { Cell::new(false) };
+}
 
 /// Upper bound for everything that is expected to happen.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -36,8 +59,25 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Starts an engine on a memory store.
 async fn engine() -> (Engine, Namespace) {
     let engine = Engine::open("memory:").await.expect("the engine starts");
-    let namespace = engine.namespace("default").await.expect("the namespace opens");
+    let namespace = namespace_of(&engine).await;
     (engine, namespace)
+}
+
+/// Returns the namespace of a test: embedded, or over HTTP through a server that runs as long as the test.
+async fn namespace_of(engine: &Engine) -> Namespace {
+    if !OVER_HTTP.get() {
+        return engine.namespace("default").await.expect("the namespace opens");
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+    let address = listener.local_addr().expect("the listener has an address");
+    tokio::spawn(selvedge_server::serve(engine.clone().into_inner(), listener, pending()));
+    let client = Client::new(&format!("http://{address}")).expect("the address is valid");
+    client.namespace("default").expect("the namespace is valid")
+}
+
+/// Returns the engine's own handle of the namespace, for what programs cannot see.
+async fn engine_namespace(engine: &Engine) -> selvedge_engine::Namespace {
+    engine.clone().into_inner().namespace("default").await.expect("the namespace opens")
 }
 
 async fn submit(namespace: &Namespace, submission: Submission) -> ExecutionId {
@@ -62,18 +102,8 @@ fn no_delay() -> Backoff {
     Backoff::Fixed { delay_ms: 0 }
 }
 
-fn operator() -> Name {
-    Name::trusted("operator")
-}
-
-/// Applies an operator's action to an execution.
-async fn operate(namespace: &Namespace, id: ExecutionId, action: Action) {
-    let done = namespace.operate(id, action, None, &operator()).await;
-    done.expect("the action is accepted");
-}
-
-async fn state_of(namespace: &Namespace, id: ExecutionId) -> StateName {
-    namespace.get(id).await.expect("the execution is read").stored.execution.state.name()
+async fn state_of(namespace: &Namespace, id: ExecutionId) -> State {
+    namespace.get(id).await.expect("the execution is read").state
 }
 
 async fn send_signal(namespace: &Namespace, id: ExecutionId, name: &str) -> Delivered {
@@ -85,10 +115,8 @@ async fn wait_for_events(namespace: &Namespace, id: ExecutionId, event: &str, co
     let filter = EventFilter { types: vec![event.into()], execution: Some(id), ..EventFilter::default() };
     let mut events = namespace.subscribe(filter, From::Beginning).await.expect("the subscription starts");
     for _ in 0..count {
-        match timeout(TIMEOUT, events.next()).await.expect("the event is published in time") {
-            Some(Notice::Event(_)) => {}
-            other => panic!("expected an event, got {other:?}"),
-        }
+        let next = timeout(TIMEOUT, events.next()).await.expect("the event is published in time");
+        next.expect("the event is read");
     }
 }
 
@@ -121,7 +149,7 @@ impl ManualClockEnv {
         let store = Arc::new(MemoryStore::with_clock(clock.clone()));
         let options = Options { reconcilers: false, ..Options::default() };
         let engine = Engine::start(store, options).await.expect("the engine starts");
-        let namespace = engine.namespace("default").await.expect("the namespace opens");
+        let namespace = namespace_of(&engine).await;
         ManualClockEnv { engine, namespace, clock }
     }
 

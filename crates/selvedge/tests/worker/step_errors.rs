@@ -2,7 +2,7 @@
 //! remedy.
 
 use super::{ManualClockEnv, engine, no_delay, send_signal, submit, wait_for_end, wait_for_suspensions};
-use selvedge::core::suspension::WAITS_MAX;
+use selvedge_core::suspension::WAITS_MAX;
 use selvedge::{Context, Failure, FailureClass, Namespace, Outcome, Submission, Until, WaitResult, Worker};
 use serde_json::{Value, json};
 use std::future::{Future, IntoFuture};
@@ -53,7 +53,7 @@ async fn run_changed(first: Version, second: Version) -> (Outcome, Value) {
 
 /// Asserts that a failed execution has failed permanently.
 async fn check_permanent(namespace: &Namespace, id: selvedge::ExecutionId, outcome: Outcome) {
-    let error = namespace.get(id).await.expect("the execution is read").stored.execution.detail.error;
+    let error = namespace.get(id).await.expect("the execution is read").error;
     if outcome == Outcome::Failed {
         assert_eq!(error.expect("a failed execution has an error").class, FailureClass::Permanent);
     }
@@ -243,4 +243,15 @@ async fn an_open_wait_whose_name_another_operation_uses_fails() {
     let message = error_message(run_changed_with_open_wait(wait).await);
     assert!(message.starts_with("the wait of the handler was refused"), "{message}");
     assert!(message.contains("which attempt 0 began as a sleep, not as a wait"), "{message}");
+}
+
+over_http_too! {
+    a_recorded_result_of_another_type_fails,
+    a_step_that_became_a_sleep_fails_and_so_does_a_sleep_that_became_a_step,
+    a_vanished_step_fails_unless_vanished_steps_are_allowed,
+    a_name_that_is_used_twice_in_one_attempt_fails,
+    invalid_names_and_conditions_fail_before_a_closure_runs,
+    a_result_that_cannot_be_deserialised_or_is_too_large_fails,
+    too_many_open_waits_fail,
+    an_open_wait_whose_name_another_operation_uses_fails,
 }

@@ -1,8 +1,8 @@
 //! Durable steps: each recorded step runs once, whenever the worker dies.
 
 use super::unreliable_store::{Link, UnreliableStore};
-use super::{ManualClockEnv, TIMEOUT, engine, lock, no_delay, submit, wait_for_end};
-use selvedge::core::step::StepKind;
+use super::{ManualClockEnv, TIMEOUT, engine, engine_namespace, lock, no_delay, submit, wait_for_end};
+use selvedge_core::step::StepKind;
 use selvedge::{Context, Engine, Failure, Namespace, Options, Outcome, Submission, Worker};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -81,7 +81,7 @@ async fn recorded_steps_run_once_although_the_worker_dies_after_each() {
     let worker = worker.expect("the worker starts");
     assert_eq!(wait_for_end(&env.namespace, id).await, (Outcome::Completed, json!(45)));
     assert_eq!(effects.all(), (0..10).map(|number| number.to_string()).collect::<Vec<_>>());
-    let attempts = env.namespace.attempts(id).await.expect("the attempts are listed");
+    let attempts = engine_namespace(&env.engine).await.attempts(id).await.expect("the attempts are listed");
     assert_eq!(attempts.len(), 11);
     worker.drain().await;
     env.engine.shutdown().await;
@@ -123,16 +123,20 @@ async fn a_step_whose_worker_dies_before_it_is_recorded_runs_again() {
 #[tokio::test]
 async fn a_step_is_recorded_when_it_returns_and_listed_with_its_timing() {
     let (engine, namespace) = engine().await;
+    let rows = engine_namespace(&engine).await;
     let worker = Worker::new(namespace.clone(), "w")
-        .handler("k", |ctx: Context| async move {
+        .handler("k", move |ctx: Context| {
+            let rows = rows.clone();
+            async move {
             let value: u32 = ctx.step("first", || async { Ok(7) }).await?;
-            let steps = ctx.namespace().steps(ctx.execution(), 0, 10).await?.items;
+            let steps = rows.steps(ctx.execution(), 0, 10).await?.items;
             assert_eq!(steps.len(), 1);
             let step = &steps[0];
             assert_eq!((step.number, step.name.as_str(), step.kind), (1, "first", StepKind::Step));
             assert_eq!((step.attempt, step.result.as_deref()), (0, Some(b"7".as_slice())));
             assert!(step.recorded_at.expect("the step is recorded") >= step.started_at);
             Ok::<_, Failure>(value)
+            }
         })
         .start()
         .expect("the worker starts");
@@ -204,7 +208,7 @@ async fn a_step_that_fails_is_not_recorded_and_may_be_retried_in_the_same_attemp
     let id = submit(&namespace, Submission::new("k").max_retries(0)).await;
     assert_eq!(wait_for_end(&namespace, id).await, (Outcome::Completed, json!("done")));
     assert_eq!(effects.all(), ["failed", "done"]);
-    let steps = namespace.steps(id, 0, 10).await.expect("the steps are listed").items;
+    let steps = engine_namespace(&engine).await.steps(id, 0, 10).await.expect("the steps are listed").items;
     assert_eq!(steps.len(), 1);
     worker.drain().await;
     engine.shutdown().await;
@@ -240,7 +244,7 @@ async fn runs_once_despite_an_outage(link: Link) {
     let id = submit(&namespace, Submission::new("k")).await;
     assert_eq!(wait_for_end(&namespace, id).await, (Outcome::Completed, json!(0)));
     assert_eq!(effects.all(), ["a"]);
-    let steps = namespace.steps(id, 0, 10).await.expect("the steps are listed").items;
+    let steps = engine_namespace(&engine).await.steps(id, 0, 10).await.expect("the steps are listed").items;
     assert_eq!(steps.len(), 1);
     worker.drain().await;
     engine.shutdown().await;
@@ -280,9 +284,20 @@ async fn a_replay_continues_after_the_last_recorded_step() {
         .expect("the worker starts");
     let id = submit(&namespace, Submission::new("k")).await;
     assert_eq!(wait_for_end(&namespace, id).await.0, Outcome::Failed);
-    super::operate(&namespace, id, selvedge::Action::Replay).await;
+    namespace.replay(id).await.expect("the execution is replayed");
     assert_eq!(wait_for_end(&namespace, id).await.0, Outcome::Completed);
     assert_eq!(effects.all(), ["one", "two"]);
     worker.drain().await;
     engine.shutdown().await;
+}
+
+over_http_too! {
+    recorded_steps_run_once_although_the_worker_dies_after_each,
+    a_step_whose_worker_dies_before_it_is_recorded_runs_again,
+    a_step_is_recorded_when_it_returns_and_listed_with_its_timing,
+    every_attempt_sees_the_same_value_including_the_one_that_ran_the_step,
+    a_step_that_fails_is_not_recorded_and_may_be_retried_in_the_same_attempt,
+    a_record_that_does_not_reach_the_store_is_retried,
+    a_record_whose_answer_was_lost_is_retried_and_stored_once,
+    a_replay_continues_after_the_last_recorded_step,
 }

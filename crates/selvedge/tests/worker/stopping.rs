@@ -1,8 +1,8 @@
 //! Handlers that stop early: through a cancellation, a lost lease, a drain, or a shutdown of the engine.
 
-use super::{engine, lock, operate, operator, submit, wait_for_end};
-use selvedge::core::state::StateName;
-use selvedge::{Action, Context, Failure, Outcome, Submission, Worker, WorkerSummary};
+use super::{engine, engine_namespace, lock, submit, wait_for_end};
+use selvedge::{Context, Failure, Outcome, State, Submission, Worker, WorkerSummary};
+use selvedge_core::Name;
 use serde_json::json;
 use std::future::pending;
 use std::sync::Arc;
@@ -38,8 +38,8 @@ async fn a_cancel_with_grace_reaches_the_handler_which_may_clean_up() {
         .expect("the worker starts");
     let id = submit(&namespace, Submission::new("k")).await;
     running.recv().await.expect("the handler runs");
-    let cancel = Action::Cancel { reason: None, grace_ms: 60_000 };
-    operate(&namespace, id, cancel).await;
+    let cancel = namespace.cancel(id).grace(Duration::from_secs(60)).await;
+    cancel.expect("the cancellation is requested");
     let expected = (Outcome::Cancelled, json!("cleaned up"));
     assert_eq!(wait_for_end(&namespace, id).await, expected);
     assert_eq!(worker.drain().await.failed, 1);
@@ -69,8 +69,7 @@ async fn a_lost_lease_drops_the_handler_and_nothing_is_reported() {
         .expect("the worker starts");
     let id = submit(&namespace, Submission::new("k")).await;
     running.recv().await.expect("the handler runs");
-    let revoke = Action::Revoke { reason: None };
-    operate(&namespace, id, revoke).await;
+    namespace.revoke_lease(id).await.expect("the lease is revoked");
     handler_dropped.await.expect("the handler is dropped");
     // The execution is waiting again, and the worker does not confuse its second attempt with the first.
     assert_eq!(wait_for_end(&namespace, id).await, (Outcome::Completed, json!(1)));
@@ -98,10 +97,10 @@ async fn a_drain_puts_executions_back_without_a_charged_retry_when_the_grace_per
     running.recv().await.expect("the handler runs");
     let expected = WorkerSummary { released: 1, ..WorkerSummary::default() };
     assert_eq!(worker.drain().await, expected);
-    let row = namespace.get(id).await.expect("the execution is read").stored.execution;
-    assert_eq!(row.state.name(), StateName::Waiting);
-    assert_eq!((row.detail.retries, row.detail.interruptions), (0, 0));
-    let workers = namespace.workers().await.expect("the workers are listed");
+    let row = namespace.get(id).await.expect("the execution is read");
+    assert_eq!(row.state, State::Waiting);
+    assert_eq!((row.retries, row.interruptions), (0, 0));
+    let workers = engine_namespace(&engine).await.workers().await.expect("the workers are listed");
     assert!(workers.iter().all(|worker| worker.end.is_some()), "the worker has departed");
     engine.shutdown().await;
 }
@@ -135,8 +134,8 @@ async fn a_drain_waits_for_handlers_within_the_grace_period_and_claims_nothing_m
     let expected = WorkerSummary { completed: 1, ..WorkerSummary::default() };
     assert_eq!(summary, expected);
     assert_eq!(wait_for_end(&namespace, first).await, (Outcome::Completed, json!(true)));
-    let row = namespace.get(second).await.expect("the execution is read").stored.execution;
-    assert_eq!((row.state.name(), row.epoch), (StateName::Waiting, 0));
+    let row = namespace.get(second).await.expect("the execution is read");
+    assert_eq!((row.state, row.attempts), (State::Waiting, 0));
     engine.shutdown().await;
 }
 
@@ -151,10 +150,10 @@ async fn an_operator_can_ask_a_worker_to_drain() {
     wait_for_end(&namespace, id).await;
     let instance = worker.instance().to_owned();
     assert!(instance.starts_with("w-"));
-    let drained = namespace.drain_worker(&instance, &operator()).await;
+    let drained = engine_namespace(&engine).await.drain_worker(&instance, &Name::trusted("operator")).await;
     drained.expect("the instance is known");
     assert_eq!(worker.ended().await.completed, 1);
-    let workers = namespace.workers().await.expect("the workers are listed");
+    let workers = engine_namespace(&engine).await.workers().await.expect("the workers are listed");
     assert!(workers.iter().all(|worker| worker.end.is_some()), "the worker has departed");
     engine.shutdown().await;
 }
@@ -170,4 +169,13 @@ async fn a_worker_ends_when_the_engine_shuts_down() {
     wait_for_end(&namespace, id).await;
     engine.shutdown().await;
     worker.ended().await;
+}
+
+over_http_too! {
+    a_cancel_with_grace_reaches_the_handler_which_may_clean_up,
+    a_lost_lease_drops_the_handler_and_nothing_is_reported,
+    a_drain_puts_executions_back_without_a_charged_retry_when_the_grace_period_is_over,
+    a_drain_waits_for_handlers_within_the_grace_period_and_claims_nothing_more,
+    an_operator_can_ask_a_worker_to_drain,
+    a_worker_ends_when_the_engine_shuts_down,
 }

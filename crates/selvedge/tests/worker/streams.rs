@@ -35,7 +35,7 @@ async fn frames_are_delivered_live_and_the_summary_is_read_as_a_whole() {
         .start()
         .expect("the worker starts");
     let id = submit(&namespace, Submission::new("say")).await;
-    let mut tail = namespace.tail_frames(id, None, 0).await.expect("the tail starts");
+    let mut tail = namespace.tail(id, None, 0).await.expect("the tail starts");
     for word in ["one", "two", "three"] {
         gate.add_permits(1);
         let frames = timeout(TIMEOUT, tail.next()).await.expect("in time").expect("the stream is read");
@@ -49,7 +49,7 @@ async fn frames_are_delivered_live_and_the_summary_is_read_as_a_whole() {
     assert_eq!((best_effort, frames.closed), (vec![false, false, false, true], true));
     let summary = namespace.summary(id, None).await.expect("the summary is read");
     let document: Value =
-        serde_json::from_slice(&summary.summary.expect("the attempt has a summary")).expect("valid JSON");
+        serde_json::from_slice(&summary.document.expect("the attempt has a summary")).expect("valid JSON");
     assert_eq!(document, json!({ "last": "three", "one": true, "two": true, "three": true }));
     worker.drain().await;
     engine.shutdown().await;
@@ -104,4 +104,9 @@ async fn a_frame_that_is_too_large_is_refused_and_the_lease_stays_valid() {
     assert!(error.as_str().is_some_and(|error| error.contains("/data")), "{error}");
     worker.drain().await;
     engine.shutdown().await;
+}
+
+over_http_too! {
+    frames_are_delivered_live_and_the_summary_is_read_as_a_whole,
+    a_frame_that_is_too_large_is_refused_and_the_lease_stays_valid,
 }

@@ -3,7 +3,7 @@
 use super::lock;
 use async_trait::async_trait;
 use selvedge::Store;
-use selvedge::store::{Decision, Error, StoreWrapper, Transaction};
+use selvedge_store::{Decision, Error, StoreWrapper, Transaction};
 use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 

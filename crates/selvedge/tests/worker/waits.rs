@@ -1,14 +1,14 @@
 //! Waits: the attempt is suspended meanwhile, and a later attempt continues after the wait.
 
 use super::{
-    ManualClockEnv, TIMEOUT, engine, operate, send_signal, state_of, submit, wait_for_end, wait_for_events,
+    ManualClockEnv, TIMEOUT, engine, engine_namespace, send_signal, state_of, submit, wait_for_end, wait_for_events,
     wait_for_suspensions,
 };
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use selvedge::core::state::StateName;
+use selvedge::State;
 use selvedge::{
-    Action, Context, Effect, Failure, Nodes, Outcome, ResumedBy, Signal, SignalWaitResult, Submission,
+    Context, Effect, Failure, Nodes, Outcome, ResumedBy, Signal, SignalWaitResult, Submission,
     Timestamp, Until, Worker, WorkerSummary,
 };
 use serde_json::{Value, json};
@@ -49,11 +49,11 @@ async fn a_sleep_suspends_the_attempt_until_its_time_has_passed() {
     let id = submit(&env.namespace, Submission::new("k")).await;
     wait_for_suspensions(&env.namespace, id, 1).await;
     env.advance(HOUR - Duration::from_millis(1)).await;
-    assert_eq!(state_of(&env.namespace, id).await, StateName::Suspended);
+    assert_eq!(state_of(&env.namespace, id).await, State::Suspended);
     env.advance(Duration::from_millis(1)).await;
     assert_eq!(wait_for_end(&env.namespace, id).await, (Outcome::Completed, json!(1)));
-    let row = env.namespace.get(id).await.expect("the execution is read").stored.execution;
-    assert_eq!((row.detail.retries, row.detail.interruptions), (0, 0), "nothing is charged");
+    let row = env.namespace.get(id).await.expect("the execution is read");
+    assert_eq!((row.retries, row.interruptions), (0, 0), "nothing is charged");
     let expected = WorkerSummary { completed: 1, suspended: 1, ..WorkerSummary::default() };
     assert_eq!(worker.drain().await, expected);
     env.engine.shutdown().await;
@@ -124,7 +124,7 @@ async fn the_result_of_a_wait_shows_a_timeout_or_an_operators_resume() {
     assert_eq!(wait_for_end(&env.namespace, late).await, (Outcome::Completed, json!("env out")));
     let resumed = submit(&env.namespace, Submission::new("k")).await;
     wait_for_suspensions(&env.namespace, resumed, 1).await;
-    operate(&env.namespace, resumed, Action::Resume).await;
+    env.namespace.resume(resumed).await.expect("the execution is resumed");
     assert_eq!(wait_for_end(&env.namespace, resumed).await, (Outcome::Completed, json!("operator")));
     worker.drain().await;
     env.engine.shutdown().await;
@@ -174,7 +174,7 @@ async fn the_time_of_a_wait_counts_from_its_first_attempt() {
     assert_eq!(send_signal(&env.namespace, id, "go").await.effect, Effect::Resumed);
     wait_for_suspensions(&env.namespace, id, 2).await;
     env.advance(HOUR / 2 - MINUTE).await;
-    assert_eq!(state_of(&env.namespace, id).await, StateName::Suspended);
+    assert_eq!(state_of(&env.namespace, id).await, State::Suspended);
     env.advance(MINUTE).await;
     let expected = json!([["go", "program", null], 2]);
     assert_eq!(wait_for_end(&env.namespace, id).await, (Outcome::Completed, expected));
@@ -195,7 +195,7 @@ async fn concurrent_waits_may_end_in_any_order_or_together() {
     assert_eq!(wait_for_end(&env.namespace, id).await, (Outcome::Completed, expected));
     let together = submit(&env.namespace, Submission::new("k")).await;
     wait_for_suspensions(&env.namespace, together, 1).await;
-    operate(&env.namespace, together, Action::Resume).await;
+    env.namespace.resume(together).await.expect("the execution is resumed");
     assert_eq!(wait_for_end(&env.namespace, together).await, (Outcome::Completed, json!(["operator", 1])));
     worker.drain().await;
     env.engine.shutdown().await;
@@ -219,7 +219,7 @@ async fn the_wait_that_loses_a_select_is_no_longer_open() {
     env.advance(HOUR).await;
     assert_eq!(
         state_of(&env.namespace, id).await,
-        StateName::Suspended,
+        State::Suspended,
         "the end of the nap resumes nothing"
     );
     send_signal(&env.namespace, id, "more").await;
@@ -282,7 +282,7 @@ async fn step_is_not_interrupted(concurrency: Concurrency) {
     let id = submit(&env.namespace, Submission::new("k")).await;
     timeout(TIMEOUT, starts.recv()).await.expect("in time").expect("the step runs");
     if !matches!(concurrency, Concurrency::Task) {
-        assert_eq!(state_of(&env.namespace, id).await, StateName::Active, "{concurrency:?}");
+        assert_eq!(state_of(&env.namespace, id).await, State::Active, "{concurrency:?}");
         assert_eq!(send_signal(&env.namespace, id, "go").await.effect, Effect::Buffered, "{concurrency:?}");
         gate.add_permits(1);
     } else {
@@ -353,7 +353,7 @@ async fn a_waitpoint_is_the_same_in_every_attempt_even_after_its_delivery() {
     let first = waitpoints.recv().await.expect("the waitpoint is created");
     let yes = || Signal::for_waitpoint().payload(&1).expect("valid JSON");
     let delivered =
-        yes().deliver(&env.engine, first.id, &first.token).await.expect("the delivery is accepted");
+        yes().deliver(&env.namespace, first.id, &first.token).await.expect("the delivery is accepted");
     assert_eq!((delivered.effect, delivered.duplicate), (Effect::Resumed, false));
     wait_for_suspensions(&env.namespace, id, 2).await;
     env.advance(MINUTE).await;
@@ -361,13 +361,14 @@ async fn a_waitpoint_is_the_same_in_every_attempt_even_after_its_delivery() {
         wait_for_end(&env.namespace, id).await,
         (Outcome::Completed, json!(["letter", "ann", "letter"]))
     );
-    let later = (waitpoints.recv().await, waitpoints.recv().await);
-    assert_eq!(later, (Some(first.clone()), Some(first.clone())));
-    let stored = env.namespace.waitpoints(id, 0, 10).await.expect("the waitpoints are listed");
+    for later in [waitpoints.recv().await, waitpoints.recv().await] {
+        assert_eq!(later.expect("each attempt has the waitpoint").id, first.id);
+    }
+    let stored = engine_namespace(&env.engine).await.waitpoints(id, 0, 10).await.expect("the waitpoints are listed");
     assert_eq!(stored.len(), 1);
-    let again = yes().deliver(&env.engine, first.id, &first.token).await.expect("the delivery is repeated");
+    let again = yes().deliver(&env.namespace, first.id, &first.token).await.expect("the delivery is repeated");
     assert!(again.duplicate);
-    let forged = yes().deliver(&env.engine, first.id, "forged").await.expect_err("the token is refused");
+    let forged = yes().deliver(&env.namespace, first.id, "forged").await.expect_err("the token is refused");
     assert!(forged.to_string().contains("token"), "{forged}");
     worker.drain().await;
     env.engine.shutdown().await;
@@ -382,8 +383,24 @@ async fn a_suspended_execution_can_be_cancelled() {
     });
     let id = submit(&env.namespace, Submission::new("k")).await;
     wait_for_suspensions(&env.namespace, id, 1).await;
-    operate(&env.namespace, id, Action::Cancel { reason: None, grace_ms: 0 }).await;
+    env.namespace.cancel(id).await.expect("the execution is cancelled");
     assert_eq!(wait_for_end(&env.namespace, id).await.0, Outcome::Cancelled);
     assert_eq!(worker.drain().await.suspended, 1);
     env.engine.shutdown().await;
+}
+
+over_http_too! {
+    a_sleep_suspends_the_attempt_until_its_time_has_passed,
+    a_sleep_until_a_past_time_ends_at_once,
+    a_wait_consumes_a_signal_that_arrives_before_or_after_it_begins,
+    two_waits_for_the_same_signal_consume_one_each,
+    the_result_of_a_wait_shows_a_timeout_or_an_operators_resume,
+    a_wait_returns_the_signals_that_satisfied_its_condition,
+    the_time_of_a_wait_counts_from_its_first_attempt,
+    concurrent_waits_may_end_in_any_order_or_together,
+    the_wait_that_loses_a_select_is_no_longer_open,
+    a_suspension_does_not_interrupt_a_running_step,
+    a_parent_waits_for_its_children_and_sees_their_outcomes,
+    a_waitpoint_is_the_same_in_every_attempt_even_after_its_delivery,
+    a_suspended_execution_can_be_cancelled,
 }

@@ -16,8 +16,9 @@ use std::process::Command;
 /// A field that no request has.
 const UNKNOWN: &str = "no_such_field";
 /// The fields of responses whose content has names that callers choose.
-const CHOSEN: [&str; 17] = [
+const CHOSEN: [&str; 19] = [
     "children",
+    "children_outcomes",
     "data",
     "document",
     "executions",
@@ -29,6 +30,7 @@ const CHOSEN: [&str; 17] = [
     "result",
     "results",
     "spent",
+    "step_records",
     "steps",
     "tags",
     "upstream",

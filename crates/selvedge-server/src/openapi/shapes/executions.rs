@@ -76,6 +76,7 @@ fn execution() -> Schema {
         sometimes("progress", progress.or_null()),
         always("version", count().about("Raised by every change; for if_version.")),
         always("submitted_at", time()),
+        nullable("replayed_at", time().about("The latest replay.")),
         nullable("ready_at", time()),
         nullable("started_at", time()),
         nullable("ended_at", time()),

@@ -42,7 +42,12 @@ fn claim_request() -> Schema {
 }
 
 fn claim() -> Schema {
-    let upstream_outcome = answer(vec![nullable("outcome", outcome()), nullable("error", failure())]);
+    let ended =
+        || answer(vec![always("execution", id()), nullable("outcome", outcome()), nullable("error", failure())]);
+    let record = answer(vec![
+        always("kind", text().about("`step`, `sleep`, `wait`, `join` or `race`.")),
+        always("attempt", count().about("The attempt that recorded it.")),
+    ]);
     let child = answer(vec![nullable("outcome", outcome()), always("result", any())]);
     let signal = answer(vec![
         always("name", text()),
@@ -62,11 +67,13 @@ fn claim() -> Schema {
         ),
         always("upstream", map(any()).about("The results of completed upstreams, by node.")),
         always("upstream_refs", map(id()).about("The upstreams whose results were left out, by node.")),
-        always("upstream_outcomes", map(upstream_outcome)),
+        always("upstream_outcomes", map(ended()).about("Every upstream, by node, in the order of the edges.")),
         always("children", map(child)),
         always("children_refs", map(id())),
+        always("children_outcomes", map(ended()).about("Every child, by name, in the order of spawning.")),
         always("signals", list(signal).about("The signals that ended the latest suspension.")),
         always("steps", map(any()).about("The results of recorded steps, by name.")),
+        always("step_records", map(record).about("The kinds of recorded steps, by name.")),
         nullable("resumed_by", word(resumed)),
     ])
 }

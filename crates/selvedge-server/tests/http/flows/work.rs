@@ -34,8 +34,8 @@ async fn a_join_gets_the_results_of_its_upstreams_byte_for_byte() {
     let claim = reply.json()["claims"][0].clone();
     assert_eq!(claim["execution"]["id"], response["executions"]["join"]);
     let outcomes = json!({
-        "a\"b/c": { "outcome": "completed", "error": null },
-        "broken": { "outcome": "failed", "error": { "message": "it broke", "class": "permanent" } },
+        "a\"b/c": { "execution": response["executions"]["a\"b/c"], "outcome": "completed", "error": null },
+        "broken": { "execution": response["executions"]["broken"], "outcome": "failed", "error": { "message": "it broke", "class": "permanent" } },
     });
     assert_eq!((&claim["upstream_outcomes"], &claim["children"]), (&outcomes, &json!({})));
     server.complete("i", &claim, json!("done")).await;
@@ -58,7 +58,11 @@ async fn an_active_upstream_has_no_outcome() {
     server.complete("i", &fast, json!([1])).await;
     let join = server.claim_one("i").await;
     assert_eq!(join["upstream"], json!({ "fast": [1] }));
-    let outcomes = json!({ "fast": { "outcome": "completed", "error": null }, "slow": { "outcome": null, "error": null } });
+    let (fast_id, slow_id) = (&fast["execution"]["id"], &slow["execution"]["id"]);
+    let outcomes = json!({
+        "fast": { "execution": fast_id, "outcome": "completed", "error": null },
+        "slow": { "execution": slow_id, "outcome": null, "error": null },
+    });
     assert_eq!(join["upstream_outcomes"], outcomes);
     server.complete("i", &slow, json!(2)).await;
 }
@@ -135,6 +139,9 @@ async fn an_active_execution_spawns_children_and_a_later_claim_carries_their_out
         "one": { "outcome": "completed", "result": { "n": 1 } }, "two": { "outcome": "failed", "result": null },
     });
     assert_eq!((&again["execution"]["id"], &again["children"]), (&json!(id), &children));
+    let ended = again["children_outcomes"].as_object().expect("the outcomes of the children");
+    assert!(ended.iter().all(|(name, child)| child["outcome"] == children[name]["outcome"]), "{ended:?}");
+    assert_eq!(ended.len(), children.as_object().map_or(0, |children| children.len()));
     assert_eq!(again["upstream"], json!({}));
 }
 

@@ -57,7 +57,7 @@ impl Context {
     /// let id = Submission::new("deploy").submit(&namespace).await?.execution.id;
     /// for answer in [Signal::for_waitpoint(), Signal::new("deploy/reject"), Signal::for_waitpoint()] {
     ///     let waitpoint = inbox.recv().await.expect("each person gets a mail");
-    ///     answer.deliver(&engine, waitpoint.id, &waitpoint.token).await?;
+    ///     answer.deliver(&namespace, waitpoint.id, &waitpoint.token).await?;
     /// }
     /// let ended = namespace.result(id, Duration::from_secs(10)).await?.expect("the execution ends");
     /// assert_eq!(ended.result.expect("a result"), r#"["ann","cleo"]"#);

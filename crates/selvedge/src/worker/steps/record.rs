@@ -3,11 +3,12 @@
 use super::tracker::ReservedName;
 use crate::submission::millis;
 use crate::worker::{Context, Failure};
-use crate::{Error, Name, Refusal};
+use crate::worker::protocol::Op;
+use crate::{Error, Refusal};
 use bytes::Bytes;
+use selvedge_core::Name;
 use selvedge_core::json;
 use selvedge_core::name::NAME_LIMIT;
-use selvedge_core::rules::report::Op;
 use selvedge_core::rules::step::StepDraft;
 use selvedge_core::step::StepKind;
 use selvedge_core::submission::DURATION_LIMIT_MS;
@@ -180,13 +181,14 @@ impl StepRequest {
 /// Converts the error of a durable operation into a failure: permanent if its content was refused, transient if the
 /// lease or the store is the reason.
 pub fn failure_of(what: &str, error: Error) -> Failure {
-    match error {
-        Error::Refused(
-            refusal @ (Refusal::InvalidField { .. }
-            | Refusal::PayloadTooLarge { .. }
-            | Refusal::IdempotencyMismatch { .. }
-            | Refusal::LimitReached { .. }),
-        ) => Failure::permanent(format!("{what} was refused: {refusal}")),
-        error => Failure::transient(format!("{what} could not be recorded: {error}")),
+    let is_content = |refusal: &&Refusal| {
+        matches!(
+            refusal.code.as_str(),
+            "invalid_field" | "payload_too_large" | "idempotency_mismatch" | "limit_reached"
+        )
+    };
+    match error.refusal().filter(is_content) {
+        Some(refusal) => Failure::permanent(format!("{what} was refused: {refusal}")),
+        None => Failure::transient(format!("{what} could not be recorded: {error}")),
     }
 }

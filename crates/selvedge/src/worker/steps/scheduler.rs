@@ -62,7 +62,7 @@ pub async fn run(
 fn check_vanished(returned: Result<Return, Failure>, tracker: &StepTracker) -> Result<Return, Failure> {
     let vanished = match &returned {
         Ok(Return::Complete(_)) => tracker.vanished(),
-        Ok(Return::Delay(_) | Return::Release) | Err(_) => None,
+        Ok(Return::Delay(_) | Return::Release | Return::Cancelled) | Err(_) => None,
     };
     vanished.map_or(returned, Err)
 }

@@ -8,7 +8,8 @@
 use super::lock;
 use crate::worker::Failure;
 use bytes::Bytes;
-use selvedge_core::step::{Step, StepKind};
+use crate::worker::protocol::RecordedStep;
+use selvedge_core::step::StepKind;
 use selvedge_core::suspension::{WAITS_MAX, WaitDraft};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,8 +20,8 @@ pub struct StepTracker(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// The steps that earlier attempts recorded, by name.
-    recorded: HashMap<String, Step>,
+    /// The steps that earlier attempts recorded, by name, each with its place in their order.
+    recorded: HashMap<String, (usize, RecordedStep)>,
     /// The names that the handler has requested in this attempt, whether or not it has reached them.
     requested: HashSet<String>,
     /// The names in use in this attempt, by a step that has ended or is in progress.
@@ -43,8 +44,8 @@ struct State {
 
 impl StepTracker {
     /// Creates the tracker of an attempt whose claim carried these recorded steps.
-    pub fn new(steps: Vec<Step>) -> Arc<StepTracker> {
-        let recorded = steps.into_iter().map(|step| (step.name.as_str().to_owned(), step)).collect();
+    pub fn new(steps: Vec<RecordedStep>) -> Arc<StepTracker> {
+        let recorded = steps.into_iter().enumerate().map(|(place, step)| (step.name.clone(), (place, step))).collect();
         Arc::new(StepTracker(Mutex::new(State { recorded, ..State::default() })))
     }
 
@@ -76,7 +77,7 @@ impl StepTracker {
     /// Returns the result that an earlier attempt recorded for a step. Fails if it was recorded with another kind.
     pub fn recorded(&self, name: &str, kind: StepKind) -> Result<Option<Bytes>, Failure> {
         let state = self.state();
-        let Some(step) = state.recorded.get(name) else { return Ok(None) };
+        let Some((_, step)) = state.recorded.get(name) else { return Ok(None) };
         if step.kind != kind {
             let (was, is, attempt) = (step.kind.as_str(), kind.as_str(), step.attempt);
             return Err(Failure::permanent(format!(
@@ -84,7 +85,7 @@ impl StepTracker {
                  another name"
             )));
         }
-        Ok(Some(step.result.clone().unwrap_or_else(|| Bytes::from_static(b"null"))))
+        Ok(Some(step.result.clone()))
     }
 
     /// Returns true if an earlier attempt recorded a step of this name.
@@ -141,8 +142,8 @@ impl StepTracker {
         if state.all_optional {
             return None;
         }
-        let vanished = state.recorded.values().filter(|step| !state.accounts_for(&step.name));
-        let first = vanished.min_by_key(|step| step.number)?;
+        let vanished = state.recorded.values().filter(|(_, step)| !state.accounts_for(&step.name));
+        let (_, first) = vanished.min_by_key(|(place, _)| place)?;
         let (name, attempt) = (&first.name, first.attempt);
         Some(Failure::permanent(format!(
             "the handler returned without the step {name:?}, which attempt {attempt} recorded; restore the step, or call \

@@ -1,7 +1,8 @@
 //! Resume conditions of waits.
 
 use crate::submission::millis;
-use crate::{Name, Timestamp, When};
+use crate::{Timestamp, When};
+use selvedge_core::Name;
 use selvedge_core::suspension::{Condition, Distinct};
 use std::time::Duration;
 

@@ -3,10 +3,11 @@
 use super::record::{RECORD_RETRY_LIMIT, failure_of};
 use crate::submission::millis;
 use crate::worker::{Context, Failure};
-use crate::{Error, Name, WaitpointId};
+use crate::worker::protocol::{IssuedWaitpoint, Op};
+use crate::{Error, WaitpointId};
+use selvedge_core::Name;
 use selvedge_core::name::NAME_LIMIT;
 use selvedge_core::rules::waitpoint::WaitpointDraft;
-use selvedge_core::waitpoint::{WAITPOINTS_MAX, WaitpointState};
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -46,7 +47,7 @@ impl Context {
     ///     .start()?;
     /// let id = Submission::new("transfer").submit(&namespace).await?.execution.id;
     /// let waitpoint = inbox.recv().await.expect("ada gets a mail");
-    /// Signal::for_waitpoint().deliver(&engine, waitpoint.id, &waitpoint.token).await?;
+    /// Signal::for_waitpoint().deliver(&namespace, waitpoint.id, &waitpoint.token).await?;
     /// let ended = namespace.result(id, Duration::from_secs(10)).await?.expect("the execution ends");
     /// assert_eq!(ended.result.expect("a result"), r#""ada""#);
     /// # worker.drain().await;
@@ -72,35 +73,27 @@ impl Context {
         drafts: Vec<WaitpointDraft>,
     ) -> Result<Vec<Waitpoint>, Failure> {
         let settled = if self.attempt() == 0 { Vec::new() } else { self.settled_waitpoints().await? };
-        let mut existing: Vec<Option<Waitpoint>> = Vec::with_capacity(drafts.len());
-        let mut new = Vec::new();
-        for draft in drafts {
-            let known = settled.iter().rev().find(|waitpoint| waitpoint.name == draft.name);
-            existing.push(known.map(|known| Waitpoint::new(self, known)));
-            if known.is_none() {
-                new.push((None, self.namespace().waitpoint(draft)));
-            }
-        }
+        let known = |draft: &WaitpointDraft| {
+            settled.iter().rev().find(|waitpoint| waitpoint.name == draft.name.as_str()).cloned()
+        };
+        let known: Vec<Option<IssuedWaitpoint>> = drafts.iter().map(known).collect();
+        let new = drafts.iter().zip(&known).filter(|(_, known)| known.is_none());
+        let new: Vec<_> = new.map(|(draft, _)| (None, Op::Waitpoint(draft.clone()))).collect();
         let reported = match new.is_empty() {
             true => Vec::new(),
             false => self.report_with_retries(new, RECORD_RETRY_LIMIT).await.map_err(not_created)?,
         };
-        let mut created = reported.iter().flat_map(|reported| &reported.waitpoints);
-        let fill = |known: Option<Waitpoint>| {
-            let created = || created.next().map(|waitpoint| Waitpoint::new(self, waitpoint));
-            known.or_else(created).ok_or_else(not_returned)
+        let mut created = reported.into_iter().flat_map(|reported| reported.waitpoints);
+        let fill = |(draft, known): (WaitpointDraft, Option<IssuedWaitpoint>)| {
+            let issued = known.or_else(|| created.next()).ok_or_else(not_returned)?;
+            Ok(Waitpoint::new(&draft, issued))
         };
-        existing.into_iter().map(fill).collect()
+        drafts.into_iter().zip(known).map(fill).collect()
     }
 
     /// Returns the waitpoints of this generation that accept no delivery any more.
-    async fn settled_waitpoints(&self) -> Result<Vec<selvedge_core::Waitpoint>, Failure> {
-        let listed = self.namespace().waitpoints(self.execution(), 0, WAITPOINTS_MAX).await;
-        let mut settled = listed.map_err(not_created)?;
-        let opened_at = self.opened_at();
-        settled
-            .retain(|waitpoint| waitpoint.created_at >= opened_at && waitpoint.state != WaitpointState::Open);
-        Ok(settled)
+    async fn settled_waitpoints(&self) -> Result<Vec<IssuedWaitpoint>, Failure> {
+        self.link().settled_waitpoints(self.execution(), self.opened_at()).await.map_err(not_created)
     }
 }
 
@@ -221,18 +214,16 @@ pub struct Waitpoint {
     pub name: String,
     /// The source of the delivered signal.
     pub source: String,
-    /// The secret that authorises the delivery. Give it only to the party that is to deliver the signal.
+    /// The secret that authorises the delivery. Give it only to the party that is to deliver the signal. Over HTTP it is
+    /// empty in the attempts after the delivery, when it no longer authorises anything.
     pub token: String,
 }
 
 impl Waitpoint {
-    fn new(context: &Context, stored: &selvedge_core::Waitpoint) -> Waitpoint {
-        Waitpoint {
-            id: stored.id,
-            name: stored.name.as_str().to_owned(),
-            source: stored.source.as_str().to_owned(),
-            token: context.namespace().token(stored),
-        }
+    fn new(draft: &WaitpointDraft, issued: IssuedWaitpoint) -> Waitpoint {
+        let IssuedWaitpoint { id, name, source, token } = issued;
+        let chosen = || draft.source.as_ref().unwrap_or(&draft.name).to_string();
+        Waitpoint { id, name, source: source.unwrap_or_else(chosen), token }
     }
 }
 
