@@ -106,6 +106,13 @@ impl Client {
         Ok(Namespace::remote(name.to_owned(), client))
     }
 
+    /// Returns the handle of the namespace that the key has, or that the options name. Workers whose key has several namespaces
+    /// claim from all of them.
+    pub fn namespace_of_key(&self) -> Result<Namespace, Error> {
+        let name = self.options.namespace.clone().unwrap_or_default();
+        Ok(Namespace::remote(name, self.http.clone()))
+    }
+
     /// Returns the HTTP client, for endpoints that have no method here.
     pub fn http(&self) -> &selvedge_client::Client {
         &self.http
