@@ -4,6 +4,7 @@ use jiff::SignedDuration;
 use jiff::civil::{DateTime, date};
 use jiff::fmt::temporal::Pieces;
 use selvedge_core::Timestamp;
+use serde_json::Value;
 
 const EPOCH: DateTime = date(1970, 1, 1).at(0, 0, 0, 0);
 
@@ -32,6 +33,22 @@ pub fn text(time: Timestamp) -> String {
     String::from_utf8(out).expect("a time is written in ASCII")
 }
 
+/// Replaces the milliseconds in fields named `…_at` with text. Skips `usage`, whose names are chosen by callers.
+pub fn format_fields(data: &mut Value) {
+    match data {
+        Value::Object(fields) => {
+            for (name, value) in fields.iter_mut().filter(|(name, _)| *name != "usage") {
+                match value.as_i64().filter(|_| name.ends_with("_at")) {
+                    Some(millis) => *value = text(Timestamp::from_millis(millis)).into(),
+                    None => format_fields(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(format_fields),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
 /// Parses an RFC 3339 time. Any offset is accepted, but none is assumed: text without an offset is refused.
 pub fn parse(text: &str) -> Option<Timestamp> {
     let pieces = Pieces::parse(text).ok()?;
@@ -44,6 +61,7 @@ pub fn parse(text: &str) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_time_survives_its_text() {
@@ -63,5 +81,16 @@ mod tests {
         for text in ["", "now", "2024-02-30T00:00:00Z", "2024-02-01", "2024-02-01T00:00:00", "1700000000"] {
             assert_eq!(parse(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn times_in_milliseconds_become_text_at_every_depth() {
+        let mut data = json!({ "until_at": 0, "at": 5, "set": { "seen_at": "7" }, "list": [{ "x_at": 1000 }], "usage": { "x_at": 9 } });
+        format_fields(&mut data);
+        let expected = json!({
+            "until_at": "1970-01-01T00:00:00.000Z", "at": 5, "set": { "seen_at": "7" },
+            "list": [{ "x_at": "1970-01-01T00:00:01.000Z" }], "usage": { "x_at": 9 },
+        });
+        assert_eq!(data, expected);
     }
 }

@@ -12,10 +12,9 @@ use selvedge_core::rules::claim::TakenSignal;
 use selvedge_core::rules::report::Fence;
 use selvedge_core::schedule::Scheduled;
 use selvedge_core::suspension::ResumedBy;
-use selvedge_core::{Execution, Outcome, Signal, State, Step, Timestamp, TraceParent};
+use selvedge_core::{Execution, Outcome, Signal, State, Step, TraceParent};
 use selvedge_engine::store::Stored;
 use selvedge_engine::{PublicEvent, View};
-use serde_json::Value;
 
 /// Returns a stored execution with its input and without a result, for a view.
 pub fn without_result(execution: Execution, input: bytes::Bytes) -> Stored {
@@ -167,7 +166,7 @@ fn lease(object: &mut Object<'_>, view: &View) {
 fn suspension(object: &mut Object<'_>, row: &Execution) {
     let suspension = row.state.suspension().map(|suspension| {
         let mut data = suspension.public_data();
-        format_times(&mut data);
+        times::format_fields(&mut data);
         data
     });
     object.value("suspension", &suspension);
@@ -303,7 +302,7 @@ fn reference(object: &mut Object<'_>, reference: Option<&Reference>) {
 /// Writes an event.
 pub fn event(out: &mut Vec<u8>, event: PublicEvent) {
     let mut data = event.data;
-    format_times(&mut data);
+    times::format_fields(&mut data);
     json::object(out, |object| {
         object.value("cursor", &event.cursor);
         object.value("type", event.kind);
@@ -315,22 +314,6 @@ pub fn event(out: &mut Vec<u8>, event: PublicEvent) {
         object.value("actor", &event.actor);
         object.value("data", &data);
     });
-}
-
-/// Replaces the milliseconds in fields named `…_at` with text. Skips `usage`, whose names are chosen by callers.
-fn format_times(data: &mut Value) {
-    match data {
-        Value::Object(fields) => {
-            for (name, value) in fields.iter_mut().filter(|(name, _)| *name != "usage") {
-                match value.as_i64().filter(|_| name.ends_with("_at")) {
-                    Some(millis) => *value = times::text(Timestamp::from_millis(millis)).into(),
-                    None => format_times(value),
-                }
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(format_times),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
 }
 
 /// Writes the gate fields as they were submitted.
@@ -350,22 +333,5 @@ fn write_draws(object: &mut Object<'_>, required_gates: &RequiredGates) {
             object.value("key", key);
             object.value("limit", limit);
         }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn times_in_milliseconds_become_text_at_every_depth() {
-        let mut data = json!({ "until_at": 0, "at": 5, "set": { "seen_at": "7" }, "list": [{ "x_at": 1000 }], "usage": { "x_at": 9 } });
-        format_times(&mut data);
-        let expected = json!({
-            "until_at": "1970-01-01T00:00:00.000Z", "at": 5, "set": { "seen_at": "7" },
-            "list": [{ "x_at": "1970-01-01T00:00:01.000Z" }], "usage": { "x_at": 9 },
-        });
-        assert_eq!(data, expected);
     }
 }
