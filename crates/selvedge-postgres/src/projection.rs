@@ -52,12 +52,8 @@ pub fn delete<'a>(deleted: &'a [(ExecutionId, u32)], saving: &mut Saving<'a>) {
 
 /// Returns the parameters of `projection/save`.
 fn parameters(lease: ProjectionLease, page: &ProjectionPage) -> Parameters<'_> {
-    let mut parameters: Parameters<'_> = vec![
-        Box::new(lease.owner),
-        Box::new(page.after),
-        Box::new(page.upto),
-        Box::new(lease.ttl_ms),
-    ];
+    let mut parameters: Parameters<'_> =
+        vec![Box::new(lease.owner), Box::new(page.after), Box::new(page.upto), Box::new(lease.ttl_ms)];
     parameters.extend(events(&page.events));
     let began = page.attempts.iter().filter_map(|attempt| Some((attempt, attempt.start.as_ref()?)));
     parameters.extend(starts(&began.collect::<Vec<_>>()));

@@ -49,15 +49,23 @@ select
   projected_events.type,
   strftime('%Y-%m-%dT%H:%M:%fZ', projected_events.at / 1000 / 1000.0, 'unixepoch') as at,
   namespaces.name as namespace,
-  lower(
-    substr(hex(projected_events.execution), 1, 8) || '-' || substr(hex(projected_events.execution), 9, 4)
-    || '-' || substr(hex(projected_events.execution), 13, 4) || '-' || substr(hex(projected_events.execution), 17, 4)
-    || '-' || substr(hex(projected_events.execution), 21)
+  iif(
+    projected_events.execution is null,
+    null,
+    lower(
+      substr(hex(projected_events.execution), 1, 8) || '-' || substr(hex(projected_events.execution), 9, 4)
+      || '-' || substr(hex(projected_events.execution), 13, 4) || '-' || substr(hex(projected_events.execution), 17, 4)
+      || '-' || substr(hex(projected_events.execution), 21)
+    )
   ) as execution,
-  lower(
-    substr(hex(projected_events.flow), 1, 8) || '-' || substr(hex(projected_events.flow), 9, 4)
-    || '-' || substr(hex(projected_events.flow), 13, 4) || '-' || substr(hex(projected_events.flow), 17, 4)
-    || '-' || substr(hex(projected_events.flow), 21)
+  iif(
+    projected_events.flow is null,
+    null,
+    lower(
+      substr(hex(projected_events.flow), 1, 8) || '-' || substr(hex(projected_events.flow), 9, 4)
+      || '-' || substr(hex(projected_events.flow), 13, 4) || '-' || substr(hex(projected_events.flow), 17, 4)
+      || '-' || substr(hex(projected_events.flow), 21)
+    )
   ) as flow,
   projected_events.version,
   projected_events.actor,
