@@ -72,6 +72,8 @@ pub struct Load {
     pub http: bool,
     /// True to let the server demand API keys: submitters and workers send one each. Only with `http`. Default: false.
     pub keys: bool,
+    /// True to fill the SQL views of events and attempts meanwhile. Default: false.
+    pub event_views: bool,
 }
 
 impl Default for Load {
@@ -84,6 +86,7 @@ impl Default for Load {
             outstanding: 800,
             http: false,
             keys: false,
+            event_views: false,
         }
     }
 }

@@ -26,6 +26,9 @@ pub struct Arguments {
     /// --http: let the server demand API keys, one of the role submitter and one of the role worker
     #[arg(long, requires = "http")]
     pub keys: bool,
+    /// queue: fill the SQL views of events and attempts meanwhile
+    #[arg(long)]
+    pub event_views: bool,
     /// Print one JSON object on one line
     #[arg(long)]
     pub json: bool,
@@ -202,6 +205,7 @@ async fn measure(arguments: &Arguments) -> Result<Report, Error> {
         outstanding: arguments.outstanding,
         http: arguments.http,
         keys: arguments.keys,
+        event_views: arguments.event_views,
     };
     match arguments.scenario {
         Scenario::Floor => floor::run(&place, load.batch, load.workers).await,

@@ -129,6 +129,9 @@ pub struct BackgroundArguments {
     #[arg(long, env = "SELVEDGE_LOG_WINDOW", value_name = "DURATION", default_value = "7d",
           value_parser = duration::parse)]
     log_window: Duration,
+    /// Fill the SQL views v1_events and v1_attempts; servers of one store share the work
+    #[arg(long, env = "SELVEDGE_EVENT_VIEWS", value_parser = crate::flag::parser("SELVEDGE_EVENT_VIEWS"))]
+    event_views: bool,
     /// Poll the store for the work of other servers instead of using LISTEN
     #[arg(long, env = "SELVEDGE_POLL", value_parser = crate::flag::parser("SELVEDGE_POLL"))]
     poll: bool,
@@ -183,6 +186,7 @@ impl BackgroundArguments {
             notifications: !self.poll,
             poll: self.poll_interval.unwrap_or(poll),
             log_window: self.log_window,
+            event_views: self.event_views,
             tick_timeout: self.tick_timeout,
             grace,
             intervals,

@@ -77,6 +77,9 @@ pub struct Options {
     pub notifications: bool,
     /// The time for which the event log keeps its entries. Default: 7 days.
     pub log_window: Duration,
+    /// Fills the views `v1_events` and `v1_attempts` of a store that SQL can read, from the event log. Default: false, and
+    /// then the views show nothing further.
+    pub event_views: bool,
     /// Runs the follow-up work of a commit right after it. Default: true. Switched off only by tests that prove that
     /// the reconcilers find that work too.
     pub dispatch: bool,
@@ -101,6 +104,7 @@ impl Default for Options {
             tick_timeout: Duration::from_secs(30),
             notifications: true,
             log_window: Duration::from_secs(7 * 24 * 3600),
+            event_views: false,
             dispatch: true,
             defaults: ServerDefaults::default(),
             secret: None,

@@ -6,7 +6,7 @@
 //!
 //! Code map: `transaction` holds the one guarded transaction helper, `load` and `save` its two halves, `bounds` the
 //! positions at which claims start to search, `records` signals, steps and waitpoints, `gates` admission, `streams` the
-//! frames of attempts. `read/` is everything outside of transactions, `log/` the event log, `notifications` the
+//! frames of attempts, `projection` the rows behind the views of events and attempts. `read/` is everything outside of transactions, `log/` the event log, `notifications` the
 //! messages between servers, `connection/` the pools and the schema, `sql/` every statement.
 
 #![warn(missing_docs)]
@@ -21,6 +21,7 @@ mod inbox;
 mod load;
 mod log;
 mod notifications;
+mod projection;
 mod read;
 mod records;
 mod row;

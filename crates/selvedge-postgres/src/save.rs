@@ -3,7 +3,7 @@
 //! Guards are inside the statements: a failing guard aborts the transaction on the server before it reaches the `commit`.
 //! The last statement draws the number of the log, when all locks are held. Rows that many transactions want at once are
 //! written just before it, so that no transaction holds them while it waits for others: the counts of flows, sessions,
-//! gates, the ledger, token keys, API keys, webhooks, and the pairs of class and priority. The counts of flows come before the sessions, as
+//! gates, the ledger, token keys, API keys, webhooks, the pairs of class and priority, and attempts of the projection. The counts of flows come before the sessions, as
 //! in the order of loads.
 
 use crate::api_keys;
@@ -14,6 +14,7 @@ use crate::connection::pipeline::{Parameters, Pipeline};
 use crate::connection::{Connection, StatementError};
 use crate::gates::GateRows;
 use crate::inbox;
+use crate::projection;
 use crate::records;
 use crate::row::Micros;
 use crate::save_flows::{self, FlowRows};
@@ -45,7 +46,7 @@ pub struct Saving<'a>(Vec<(&'static str, Parameters<'a>)>);
 
 impl<'a> Saving<'a> {
     /// Adds a statement.
-    fn add(&mut self, text: &'static str, parameters: Parameters<'a>) {
+    pub fn add(&mut self, text: &'static str, parameters: Parameters<'a>) {
         self.0.push((text, parameters));
     }
 
@@ -158,6 +159,7 @@ pub async fn save_and_commit(
             column(pairs, |(_, generation)| *generation),
         ]
     });
+    projection::delete(&changes.executions.deleted, &mut saving);
     let logging = saving.rows(&changes.events, &sql::LOG_APPEND, |_| vec![Box::new(body.as_slice())]);
     let mut pipeline = Pipeline::new(client);
     for (text, parameters) in saving.0 {

@@ -326,6 +326,12 @@ statements! {
     OUTBOX_UPSERT = "outbox/upsert";
     OVERVIEW_GLANCE = "overview/glance";
     OVERVIEW_READ = "overview/read";
+    PROJECTED_ATTEMPTS_DELETE = "projected_attempts/delete";
+    PROJECTED_EVENTS_DELETE_OLD = "projected_events/delete_old";
+    PROJECTION_LOCK = "projection/lock";
+    PROJECTION_SAVE = "projection/save";
+    PROJECTION_SHARE = "projection/share";
+    PROJECTION_TAKE = "projection/take";
     ROLLUPS_DELETE_OLD = "rollups/delete_old";
     ROLLUPS_LIST = "rollups/list";
     ROLLUPS_LIST_BY_LANE = "rollups/list_by_lane";

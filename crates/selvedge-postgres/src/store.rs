@@ -23,8 +23,8 @@ use selvedge_core::{
 };
 use selvedge_store::{
     Decision, DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Error, FlowDue, Head,
-    InboxCounts, LaneCounts, ListPage, LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope,
-    Store, Stored, Transaction,
+    InboxCounts, LaneCounts, ListPage, LogLimit, NamespaceSettings, Notification, Overview, ProjectionLease,
+    ProjectionPage, ReconcilerScope, Store, Stored, Transaction,
 };
 use uuid::Uuid;
 
@@ -399,6 +399,18 @@ impl Store for PostgresStore {
 
     async fn drop_old_log(&self, keep_ms: i64) -> Result<u64, Error> {
         self.keep_window(keep_ms).await
+    }
+
+    async fn take_projection(&self, lease: ProjectionLease) -> Result<Option<i64>, Error> {
+        self.take_projection_lease(lease).await
+    }
+
+    async fn save_projection(&self, lease: ProjectionLease, page: ProjectionPage) -> Result<bool, Error> {
+        self.save_projection_page(lease, &page).await
+    }
+
+    async fn delete_old_projection(&self, limit: u32) -> Result<u64, Error> {
+        self.execute(&sql::PROJECTED_EVENTS_DELETE_OLD, &[&i64::from(limit)]).await
     }
 
     async fn save_rollups(&self, rows: &[RollupRow]) -> Result<(), Error> {

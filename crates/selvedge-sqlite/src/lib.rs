@@ -20,6 +20,7 @@ mod connection;
 mod gates;
 mod load;
 mod log;
+mod projection;
 mod read;
 mod record;
 mod row;

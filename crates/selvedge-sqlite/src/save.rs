@@ -201,12 +201,14 @@ fn delete(connection: &Connection, deleted: &[(ExecutionId, u32)]) -> rusqlite::
     let mut row = connection.prepare_cached(&sql::EXECUTIONS_DELETE)?;
     let mut input = connection.prepare_cached(&sql::INPUTS_DELETE)?;
     let mut pages = connection.prepare_cached(&sql::HISTORY_PAGES_DELETE)?;
+    let mut attempts = connection.prepare_cached(&sql::PROJECTED_ATTEMPTS_DELETE)?;
     for (id, version) in deleted {
         if row.execute(params![id.0.as_bytes(), version])? == 0 {
             return Ok(Some(*id));
         }
         input.execute([id.0.as_bytes()])?;
         pages.execute([id.0.as_bytes()])?;
+        attempts.execute([id.0.as_bytes()])?;
         streams::delete(connection, *id)?;
         record::delete(connection, *id)?;
     }

@@ -260,6 +260,7 @@ statements! {
     LOG_WINDOW_READ = "log_window/read";
     LOG_WINDOW_UPDATE = "log_window/update";
     NAMESPACES_DELETE_BULK_JOBS = "namespaces/delete_bulk_jobs";
+    NAMESPACES_DELETE_EVENTS = "namespaces/delete_events";
     NAMESPACES_DELETE_GATES = "namespaces/delete_gates";
     NAMESPACES_DELETE_KEYS = "namespaces/delete_keys";
     NAMESPACES_DELETE_LEDGER = "namespaces/delete_ledger";
@@ -280,6 +281,13 @@ statements! {
     OUTBOX_READ = "outbox/read";
     OUTBOX_UPSERT = "outbox/upsert";
     OVERVIEW_READ = "overview/read";
+    PROJECTED_ATTEMPTS_DELETE = "projected_attempts/delete";
+    PROJECTED_ATTEMPTS_END = "projected_attempts/end";
+    PROJECTED_ATTEMPTS_UPSERT = "projected_attempts/upsert";
+    PROJECTED_EVENTS_DELETE_OLD = "projected_events/delete_old";
+    PROJECTED_EVENTS_INSERT = "projected_events/insert";
+    PROJECTION_MOVE = "projection/move";
+    PROJECTION_READ = "projection/read";
     ROLLUPS_DELETE_OLD = "rollups/delete_old";
     ROLLUPS_LIST = "rollups/list";
     ROLLUPS_LIST_BY_LANE = "rollups/list_by_lane";

@@ -6,8 +6,8 @@ use crate::connection::owner::Epoch;
 use crate::read::{due, flows, list, names, stats};
 use crate::transaction::decide;
 use crate::{
-    SqliteStore, api_keys, bulk_jobs, gates, locked, read, record, schedules, sql, streams, wait_for,
-    webhooks,
+    SqliteStore, api_keys, bulk_jobs, gates, locked, projection, read, record, schedules, sql, streams,
+    wait_for, webhooks,
 };
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
@@ -30,8 +30,8 @@ use selvedge_core::{
 };
 use selvedge_store::{
     Decision, DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Error, FlowDue, Head,
-    LaneCounts, ListPage, LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store,
-    Stored, Transaction,
+    LaneCounts, ListPage, LogLimit, NamespaceSettings, Notification, Overview, ProjectionLease,
+    ProjectionPage, ReconcilerScope, Store, Stored, Transaction,
 };
 use uuid::Uuid;
 
@@ -441,6 +441,18 @@ impl Store for SqliteStore {
 
     async fn drop_old_log(&self, keep_ms: i64) -> Result<u64, Error> {
         self.keep_window(keep_ms).await
+    }
+
+    async fn take_projection(&self, _: ProjectionLease) -> Result<Option<i64>, Error> {
+        self.readers.read(projection::position).await.map(Some)
+    }
+
+    async fn save_projection(&self, _: ProjectionLease, page: ProjectionPage) -> Result<bool, Error> {
+        self.write(move |context| projection::save(context.connection, &page).map_err(failure)).await
+    }
+
+    async fn delete_old_projection(&self, limit: u32) -> Result<u64, Error> {
+        self.write(move |context| projection::delete_old(context.connection, limit).map_err(failure)).await
     }
 
     async fn save_rollups(&self, rows: &[RollupRow]) -> Result<(), Error> {

@@ -4,7 +4,7 @@ use crate::data::{
     DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, FlowDue, Head, InboxCounts,
     LaneCounts, LogLimit, NamespaceSettings, Notification, Overview, Stored, Transaction,
 };
-use crate::{Error, ListPage, ReconcilerScope};
+use crate::{Error, ListPage, ProjectionLease, ProjectionPage, ReconcilerScope};
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
 use selvedge_core::bulk_job::{BulkJob, BulkJobId};
@@ -114,8 +114,8 @@ pub trait Store: Send + Sync + 'static {
         settings: NamespaceSettings,
     ) -> Result<(), Error>;
     /// Deletes up to `limit` rows of each kind that belong to a namespace without executions and flows: configured gates,
-    /// parts of budgets, ledgers, keys, sessions, rollups, and ended bulk jobs. Returns how many were deleted. Skips locked
-    /// rows.
+    /// parts of budgets, ledgers, keys, sessions, rollups, ended bulk jobs, and events of the projection. Returns how many were
+    /// deleted. Skips locked rows.
     async fn delete_rest_of_namespace(&self, namespace: NamespaceId, limit: u32) -> Result<u64, Error>;
     /// Returns the ids of classes in the order of the argument; missing classes are created, and the use of all of them is
     /// recorded. Writers of classes exclude each other, so ids become visible in ascending order: a reader that sees an id has
@@ -385,6 +385,23 @@ pub trait Store: Send + Sync + 'static {
     /// and returns how many periods were dropped. Gives up after a short wait instead of blocking writers; the next call
     /// continues.
     async fn drop_old_log(&self, keep_ms: i64) -> Result<u64, Error>;
+
+    /// Takes or renews the lease on the projection, and returns its position: the number of the last entry of the log whose
+    /// rows it has, 0 before the first. None if another owner has the lease. Default: none, because SQL cannot read the store.
+    async fn take_projection(&self, _lease: ProjectionLease) -> Result<Option<i64>, Error> {
+        Ok(None)
+    }
+    /// Saves rows of the projection with their position, all or nothing, and renews the lease. Returns false, and saves
+    /// nothing, if another owner has taken the lease or the position is another one. An attempt of an execution that was
+    /// deleted gets no row.
+    async fn save_projection(&self, _lease: ProjectionLease, _page: ProjectionPage) -> Result<bool, Error> {
+        Ok(false)
+    }
+    /// Deletes up to `limit` events of the projection whose entries were dropped from the log, and returns how many were
+    /// deleted. Attempts are deleted with their executions.
+    async fn delete_old_projection(&self, _limit: u32) -> Result<u64, Error> {
+        Ok(0)
+    }
 
     /// Saves rollups, all or nothing. A rollup with the same key is replaced.
     async fn save_rollups(&self, rows: &[RollupRow]) -> Result<(), Error>;

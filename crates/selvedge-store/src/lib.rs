@@ -15,6 +15,7 @@ mod contract;
 mod data;
 mod error;
 mod list;
+mod projection;
 mod scope;
 mod wrapper;
 
@@ -25,6 +26,9 @@ pub use data::{
 };
 pub use error::Error;
 pub use list::{COUNT_SCAN_MAX, ListPage, ListScan, PAGE_BYTES, READ_MAX, SCAN_MAX, within_page};
+pub use projection::{
+    ProjectedAttempt, ProjectedEnd, ProjectedEvent, ProjectedStart, ProjectionLease, ProjectionPage,
+};
 pub use scope::ReconcilerScope;
 pub use selvedge_core::Demand;
 pub use wrapper::StoreWrapper;

@@ -42,7 +42,8 @@ impl TestBed {
     /// Starts an engine on an empty store, with a floor that was measured before.
     pub async fn with_floor(place: &Place, load: &Load, floor: Floor) -> Result<TestBed, Error> {
         let FreshStore { store, cleanup } = place.create_store().await?;
-        let engine = Engine::start(store, Options::default()).await?;
+        let options = Options { event_views: load.event_views, ..Options::default() };
+        let engine = Engine::start(store, options).await?;
         let target = Target::new(&engine, load).await?;
         Ok(TestBed { floor, engine, target, cleanup })
     }

@@ -6,6 +6,7 @@ mod bulk_jobs;
 mod crash;
 mod dev;
 mod docs;
+mod event_views;
 mod faults;
 mod feed;
 mod files;

@@ -147,6 +147,13 @@ impl Metrics {
         let refused = Family::counter("inbox_refused_total", "Submissions from SQL that were refused.");
         families.push(taken.with(value(&self.inbox_submitted)));
         families.push(refused.with(value(&self.inbox_refused)));
+        let projected = Family::counter("event_view_events_total", "Events that were written for SQL.");
+        let lag = Family::gauge(
+            "event_view_lag_seconds",
+            "Age of the newest event in the view, while later ones are not there yet.",
+        );
+        families.push(projected.with(value(&self.projected_events)));
+        families.push(lag.with(self.projection_lag_us.load(Relaxed) as f64 / 1e6));
         families.extend(self.of_store_calls());
         families
     }

@@ -49,6 +49,8 @@ pub struct Metrics {
     failed_batches: AtomicU64,
     inbox_submitted: AtomicU64,
     inbox_refused: AtomicU64,
+    projected_events: AtomicU64,
+    projection_lag_us: AtomicI64,
     store_calls: Arc<StoreCalls>,
     rollups: Rollups,
 }
@@ -69,6 +71,8 @@ impl Default for Metrics {
             failed_batches: AtomicU64::new(0),
             inbox_submitted: AtomicU64::new(0),
             inbox_refused: AtomicU64::new(0),
+            projected_events: AtomicU64::new(0),
+            projection_lag_us: AtomicI64::new(0),
             store_calls: Arc::default(),
             rollups: Rollups::default(),
         }
@@ -83,6 +87,16 @@ impl Metrics {
             TakenIn::Refused => add(&self.inbox_refused, 1),
             TakenIn::Superseded => {}
         }
+    }
+
+    /// Counts events that were written for SQL.
+    pub fn projected(&self, events: usize) {
+        add(&self.projected_events, events as u64);
+    }
+
+    /// Sets the age of the last entry of the log that was written for SQL; zero if none follows it.
+    pub fn set_projection_lag(&self, microseconds: i64) {
+        self.projection_lag_us.store(microseconds.max(0), Relaxed);
     }
 
     /// Returns a store whose calls are counted here.

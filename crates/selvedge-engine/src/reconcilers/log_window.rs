@@ -1,5 +1,7 @@
-//! `log_window`: drops periods of the event log that are older than the configured window, each as a whole.
+//! `log_window`: drops periods of the event log that are older than the configured window, each as a whole, and then their
+//! events in the projection.
 
+use super::projection::delete_left_over;
 use super::runtime::ReconcilerContext;
 use super::{Reconciler, Tally};
 use crate::Error;
@@ -27,6 +29,8 @@ impl Reconciler for LogWindow {
 
     async fn tick(&self, context: &ReconcilerContext) -> Result<Tally, Error> {
         let dropped = context.store.drop_old_log(context.log_window.as_millis() as i64).await?;
-        Ok(Tally { scanned: dropped, done: dropped, ..Tally::default() })
+        let left_over = delete_left_over(context).await?;
+        let done = dropped + left_over;
+        Ok(Tally { scanned: done, done, ..Tally::default() })
     }
 }

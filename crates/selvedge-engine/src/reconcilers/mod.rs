@@ -18,6 +18,7 @@ mod inbox;
 mod lease_expiry;
 mod log_window;
 mod namespace_deletion;
+mod projection;
 mod retention;
 mod rollup_window;
 mod runtime;
@@ -46,8 +47,8 @@ const PAGES: u32 = 20;
 /// The time after which a tick that deletes rows begins no further page. The next tick continues at once.
 const DELETE_FOR: Duration = Duration::from_secs(5);
 
-/// All reconcilers.
-fn all() -> Vec<Arc<dyn Reconciler>> {
+/// All reconcilers. `event_views` switches the projection on.
+fn all(event_views: bool) -> Vec<Arc<dyn Reconciler>> {
     vec![
         Arc::new(lease_expiry::LeaseExpiry),
         Arc::new(attempt_timeout::ATTEMPT_TIMEOUT),
@@ -65,6 +66,7 @@ fn all() -> Vec<Arc<dyn Reconciler>> {
         Arc::new(retention::Retention),
         Arc::new(bulk_jobs::BulkJobs),
         Arc::new(inbox::Inbox),
+        Arc::new(projection::Projection::new(event_views)),
         Arc::new(log_window::LogWindow),
         Arc::new(rollup_window::RollupWindow),
         Arc::new(unused_classes::UnusedClasses),
@@ -103,7 +105,7 @@ pub struct UnknownReconciler {
 impl Intervals {
     /// Sets the minimum time between the starts of two ticks of a reconciler.
     pub fn set(&mut self, name: &str, interval: Duration) -> Result<(), UnknownReconciler> {
-        let known: Vec<&'static str> = all().iter().map(|reconciler| reconciler.name()).collect();
+        let known: Vec<&'static str> = all(false).iter().map(|reconciler| reconciler.name()).collect();
         match known.iter().find(|known| **known == name) {
             Some(known) => {
                 self.0.insert(known, interval);

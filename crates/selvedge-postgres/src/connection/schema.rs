@@ -43,6 +43,8 @@ const MIGRATIONS: &[Migration] = &[
     // A program that does not know the inbox leaves its rows to those that do.
     Migration { version: 18, minimum_reader: 12, sql: include_str!("../migrations/0018_inbox.sql") },
     Migration { version: 19, minimum_reader: 12, sql: include_str!("../migrations/0019_views.sql") },
+    // A program that does not know the projection leaves it to others.
+    Migration { version: 20, minimum_reader: 12, sql: include_str!("../migrations/0020_projection.sql") },
 ];
 
 /// The key of the advisory lock under which one server at a time migrates, for all Selvedge schemas of a database.

@@ -8,4 +8,5 @@ mod delivery;
 mod faults;
 mod filters;
 mod mutants;
+mod projection;
 mod window;

@@ -4,6 +4,7 @@
 mod support;
 
 mod intake;
+mod model;
 mod refusals;
 mod rights;
 mod shape;

@@ -280,6 +280,27 @@ fn other_cases() -> Vec<Case> {
             400,
         ),
         case("rollups/delete_old", "600000, 50".into(), &["namespaces_pkey", "rollups_pkey"], 600),
+        case(
+            "projection/take",
+            "'00000000-0000-7000-8000-000000000007', 5000".into(),
+            &["projection_pkey"],
+            20,
+        ),
+        case("projected_attempts/delete", SOME.into(), &["projected_attempts_pkey"], 60),
+        case("projected_events/delete_old", "50".into(), &["projected_events_pkey", "log_window_pkey"], 600),
+        case(
+            "projection/save",
+            format!(
+                "'00000000-0000-7000-8000-000000000007', 0, 1, 5000, '{{2ff}}', '{{type}}', '{{2026-01-01}}', '{{2}}', \
+                 '{{null}}', '{{null}}', '{{1}}', '{{null}}', '{{\"{{}}\"}}', {SOME}, '{{7,7,7}}', '{{1,1,1}}', {SOME}, \
+                 '{{8,8,8}}', '{{w,w,w}}', '{{i,i,i}}', '{{2026-01-01,2026-01-01,2026-01-01}}', \
+                 '{{null,null,null}}', '{{null,null,null}}', '{{null,null,null}}', '{{null,null,null}}', \
+                 {SOME}, '{{0,0,0}}', '{{2026-01-01,2026-01-01,2026-01-01}}', '{{completed,completed,completed}}', \
+                 '{{null,null,null}}', '{{null,null,null}}'"
+            ),
+            &["projection_pkey", "executions_pkey", "projected_attempts_pkey"],
+            200,
+        ),
         case("keys/delete_expired", "50".into(), &["keys_expired", "keys_pkey"], 1_000),
         case("log/list", "7, 100, 65536".into(), &["log_window_pkey", "log_number"], 60),
         case("log/list", "12345, 100, 65536".into(), &["log_window_pkey", "log_number"], 60),

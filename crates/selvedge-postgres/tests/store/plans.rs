@@ -15,7 +15,8 @@ const FILL: &str = include_str!("plans_fill.sql");
 
 /// Updates the statistics.
 const ANALYSE: &str = "analyze executions, class_priorities, tags, sessions, keys, history_pages, log, nodes, flows, flow_tags, rollups, \
-                       outbox, streams, frames, signals, steps, waitpoints, gates, ledger, classes, schedules";
+                       outbox, streams, frames, signals, steps, waitpoints, gates, ledger, classes, schedules, projected_events, \
+                       projected_attempts";
 
 /// Disables autovacuum, so that the statistics stay as each test needs them.
 const NO_AUTOVACUUM: &str = "
@@ -32,7 +33,7 @@ $$;
 
 /// Deletes all rows. Unlike `truncate` and `vacuum`, this makes no connection drop its plans.
 const EMPTY: &str = "
-delete from webhook_deliveries; delete from webhooks; delete from schedules; delete from ledger; delete from gates; delete from waitpoints; delete from steps; delete from signals; delete from outbox;
+delete from projected_events; delete from projected_attempts; delete from webhook_deliveries; delete from webhooks; delete from schedules; delete from ledger; delete from gates; delete from waitpoints; delete from steps; delete from signals; delete from outbox;
 delete from flow_tags; delete from flows; delete from nodes; delete from frames; delete from streams; delete from log;
 delete from history_pages; delete from keys; delete from sessions; delete from tags; delete from class_priorities;
 delete from executions; delete from classes; delete from namespaces;
@@ -295,6 +296,8 @@ async fn every_statement_is_checked_except_inserts_and_reads_of_small_tables() {
             "namespaces/restore",
             "namespaces/update",
             "outbox/upsert",
+            "projection/lock",
+            "projection/share",
             "rollups/upsert",
             "server/identify",
             "sessions/list",

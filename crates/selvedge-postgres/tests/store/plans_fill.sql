@@ -134,3 +134,16 @@ select
   1 + n % 3, 'schedule' || n, 1, 1, '{}', '{}',
   case when n % 10 > 0 then timestamptz '2026-01-01' + n * interval '1 minute' end
 from generate_series(1, 20000) as n;
+
+-- Events and attempts of the projection.
+insert into projected_events
+select
+  '2' || lpad(to_hex(n), 16, '0') || '000000000001000000001', 'type', timestamptz '2026-01-01' + n * interval '1 s', 1 + n % 3,
+  ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, null, 1, null, '{}'
+from generate_series(1, 50000) as numbers (n);
+insert into projected_attempts
+select
+  ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 0, 1 + n % 3,
+  ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 1, 'worker', 'instance',
+  timestamptz '2026-01-01' + n * interval '1 s'
+from generate_series(1, 50000) as numbers (n);

@@ -57,6 +57,66 @@ async fn four_servers_fire_every_time_once() {
     stop(servers.iter().map(|server| &server.engine)).await;
 }
 
+/// Replaces the clock of the database for the store, whose search path begins with the schema.
+const TEST_CLOCK: &str = "
+create table test_clock (at timestamptz not null);
+insert into test_clock values (pg_catalog.clock_timestamp());
+create function clock_timestamp() returns timestamptz language sql volatile as 'select at from {schema}.test_clock';
+";
+
+#[tokio::test]
+async fn a_clock_that_steps_back_fires_no_time_again_and_each_later_time_once() {
+    let sandbox = Sandbox::new();
+    sandbox.store("first").await;
+    let plain = sandbox.plain().await;
+    plain.run(&TEST_CLOCK.replace("{schema}", &sandbox.schema)).await;
+    let begun = "select (extract(epoch from at) * 1000)::bigint from test_clock";
+    let begun = plain.number(begun, &[]).await;
+    let server = sandbox.server("server").await;
+    let every_minute = ScheduleSpec { timing: Timing::Interval { interval_ms: 60_000 }, ..every_second("k") };
+    let save = async |name: &str| {
+        let saved = server.namespace.save_schedule(name, every_minute.clone(), None, &operator()).await;
+        saved.expect("it is saved").expect("it is saved");
+    };
+    // Sets the clock to a number of minutes after the beginning, and fires on a server that has seen later times and on a
+    // new one.
+    let fire_at = async |minutes: i64| {
+        let text = "update test_clock set at = to_timestamp(($1::bigint + $2::bigint * 60000) / 1000.0)";
+        plain.execute(text, &[&begun, &minutes]).await.expect("the clock is set");
+        let fresh = sandbox.server("fresh").await;
+        for server in [&server, &fresh] {
+            server.tick("schedule").await;
+        }
+        stop([&fresh.engine]).await;
+    };
+    let fired = async |name: &str| server.namespace.schedule(name).await.expect("it exists").state.fired;
+    save("old").await;
+    fire_at(5).await;
+    assert_eq!(fired("old").await, 5);
+    fire_at(2).await;
+    assert_eq!(fired("old").await, 5, "no time fires again");
+    save("old").await;
+    save("new").await;
+    fire_at(4).await;
+    assert_eq!(
+        (fired("old").await, fired("new").await),
+        (5, 2),
+        "the position does not go back with the clock"
+    );
+    fire_at(7).await;
+    assert_eq!((fired("old").await, fired("new").await), (7, 5), "each later time fires");
+    fire_at(3).await;
+    fire_at(7).await;
+    assert_eq!((fired("old").await, fired("new").await), (7, 5));
+    assert_eq!(plain.number("select count(*) from executions", &[]).await, 12);
+    for name in ["old", "new"] {
+        let schedule = server.namespace.schedule(name).await.expect("it exists");
+        let times: Vec<i64> = schedule.state.runs.iter().map(|run| run.at.millis()).collect();
+        assert!(times.windows(2).all(|two| two[1] - two[0] == 60_000), "{times:?}");
+    }
+    stop([&server.engine]).await;
+}
+
 /// Returns the number of calls of the store so far.
 async fn store_calls(engine: &Engine) -> f64 {
     let families = engine.metrics().await;

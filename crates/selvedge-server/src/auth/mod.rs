@@ -18,9 +18,9 @@ pub use principal::DEFAULT_NAMESPACE;
 pub use sites::{NotLoopback, check_listen, refuse_other_sites};
 pub use throttle::AddressBlock;
 
-use crate::AppState;
 use crate::shutdown::ShutdownWatch;
 use crate::wire::problem::{Code, Problem};
+use crate::{AppState, WebhookOptions};
 use axum::extract::{FromRequestParts, Request};
 use axum::http::{HeaderValue, header, request::Parts};
 use cache::{Entry, Keys};
@@ -365,6 +365,11 @@ impl Caller {
     /// Reports whether the caller's role has a permission. Without keys every caller is an administrator.
     pub fn may(&self, permission: Permission) -> bool {
         self.role().has(permission)
+    }
+
+    /// Returns the options of webhooks.
+    pub fn webhook_options(&self) -> &Arc<WebhookOptions> {
+        &self.state.webhooks
     }
 
     /// Reports whether webhooks may be delivered to addresses that are not public.

@@ -225,6 +225,7 @@ fn webhook_routes() -> Routes {
         .patch("/v1/webhooks/{name}", Operate, webhooks::patch)
         .delete("/v1/webhooks/{name}", Operate, webhooks::remove)
         .post("/v1/webhooks/{name}/rotate-secret", Operate, webhooks::rotate_secret)
+        .post("/v1/webhooks/{name}/test", Operate, webhooks::test)
         .get("/v1/webhooks/{name}/deliveries", Read, webhooks::deliveries)
         .post("/v1/webhooks/{name}/deliveries/{id}/replay", Operate, webhooks::replay)
 }

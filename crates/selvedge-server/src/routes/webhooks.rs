@@ -5,7 +5,7 @@
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
 use crate::routes::gates::read_change;
-use crate::webhooks::check_url;
+use crate::webhooks::{TestResult, check_url, send_test};
 use crate::wire::body::RequestBody;
 use crate::wire::fields::Fields;
 use crate::wire::filter::parse_tag;
@@ -24,6 +24,8 @@ use selvedge_core::webhook::{
 use selvedge_core::{ExecutionId, FlowId, Name, Permission, Refusal};
 
 const URL_POINTER: &str = "/url";
+/// The type of the event of a test. It is in no log.
+const TEST_TYPE: &str = "webhook.test";
 
 /// `GET /v1/webhooks`: ordered by name.
 pub async fn list(caller: Caller, query: Query) -> HandlerResult {
@@ -135,6 +137,32 @@ pub async fn rotate_secret(caller: Caller, PathName(name): PathName, body: Reque
         object.value("grace_ms", &grace_ms);
         object.value("duplicate", &duplicate);
     })))
+}
+
+/// `POST /v1/webhooks/{name}/test`: the response says what the receiver did. A receiver that fails is no error of this call.
+pub async fn test(caller: Caller, PathName(name): PathName, body: RequestBody) -> HandlerResult {
+    body.fields_if_any()?.finish()?;
+    let webhook = caller.namespace.webhook(&name).await?;
+    let engine = caller.namespace.engine();
+    let mut event = Vec::new();
+    json::object(&mut event, |object| {
+        object.null("cursor");
+        object.value("type", TEST_TYPE);
+        object.time("at", Some(engine.store_time()));
+        object.value("namespace", caller.namespace.name());
+        ["execution", "flow", "version"].into_iter().for_each(|name| object.null(name));
+        object.value("actor", &caller.actor);
+        object.object("data", |object| object.value("webhook", &name));
+    });
+    let TestResult { id, status, error, took } =
+        send_test(engine, &webhook, caller.webhook_options(), event.into()).await;
+    Ok(json::response(StatusCode::OK, |object| {
+        object.value("id", &id);
+        object.value("delivered", &error.is_none());
+        object.value("status", &status);
+        object.value("error", &error);
+        object.value("took_ms", &(took.as_millis() as u64));
+    }))
 }
 
 /// Tells caches not to store a response with a secret.

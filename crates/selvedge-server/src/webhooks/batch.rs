@@ -5,9 +5,9 @@ use super::supervisor::Lease;
 use super::{WebhookMetrics, WebhookOptions};
 use crate::shutdown::ShutdownWatch;
 use futures_util::{StreamExt, stream};
-use selvedge_core::webhook::{Attempted, Delivery, Outcome, sign};
+use selvedge_core::webhook::{Attempted, Delivery, Outcome};
 use std::collections::HashMap;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 use uuid::Uuid;
 
 /// Everything that a batch needs to deliver.
@@ -65,14 +65,11 @@ impl Sending<'_> {
     }
 
     async fn attempt(&self, delivery: &Delivery) -> Outcome {
-        let Some(secrets) = &self.secrets else {
-            let error = "the root secret of the server has changed; rotate the secret of the webhook";
-            return Outcome::Failed { status: None, error: error.into() };
+        let secrets = self.secrets.as_deref();
+        let message = match Message::signed(secrets, delivery.id.to_string(), delivery.body.clone()) {
+            Ok(message) => message,
+            Err(error) => return Outcome::Failed { status: None, error },
         };
-        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() as i64);
-        let id = delivery.id.to_string();
-        let signature = sign(secrets, &id, seconds, &delivery.body);
-        let message = Message { id, seconds, signature, body: delivery.body.clone() };
         let begun = Instant::now();
         let outcome = self.receiver.post(&message).await;
         let metrics: &WebhookMetrics = &self.options.metrics;

@@ -17,13 +17,13 @@ use hyper_util::rt::TokioIo;
 use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
-use selvedge_core::webhook::Outcome;
+use selvedge_core::webhook::{Outcome, sign};
 use std::fmt::Debug;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinHandle;
@@ -67,6 +67,18 @@ pub struct Message {
     pub signature: String,
     /// The event.
     pub body: Bytes,
+}
+
+impl Message {
+    /// Returns a message that these secrets sign now. Without secrets: the reason why it cannot be signed.
+    pub fn signed(secrets: Option<&[[u8; 32]]>, id: String, body: Bytes) -> Result<Message, String> {
+        let Some(secrets) = secrets else {
+            return Err("the root secret of the server has changed; rotate the secret of the webhook".into());
+        };
+        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() as i64);
+        let signature = sign(secrets, &id, seconds, &body);
+        Ok(Message { id, seconds, signature, body })
+    }
 }
 
 /// A receiver, with the connections that are open.

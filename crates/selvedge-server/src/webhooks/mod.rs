@@ -4,6 +4,7 @@
 //! one *worker* (`worker`) for each webhook that it owns. A worker subscribes to the log behind the cursor of its webhook,
 //! delivers a batch of events concurrently but those of one execution in order (`batch`), and records the outcome in one
 //! transaction, which also advances the cursor. `client` sends one request, to exactly the address that `address` allowed.
+//! `test_message` sends one at once.
 //!
 //! A crash at any point repeats the deliveries of the current batch, with the same ids. A worker starts no request that could
 //! outlast its lease, so two servers do not deliver for one webhook at the same time.
@@ -14,12 +15,14 @@ mod client;
 mod metrics;
 mod pending;
 mod supervisor;
+mod test_message;
 mod worker;
 
 pub use address::check_url;
 pub use client::{Resolve, Resolved};
 pub use metrics::WebhookMetrics;
 pub use supervisor::run;
+pub use test_message::{TestResult, send_test};
 
 use client::SystemResolver;
 use rustls::RootCertStore;

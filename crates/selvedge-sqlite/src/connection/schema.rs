@@ -15,7 +15,7 @@ struct Migration {
     minimum_reader: i32,
 }
 
-const MIGRATIONS: [Migration; 24] = [
+const MIGRATIONS: [Migration; 25] = [
     first(include_str!("../migrations/0001_names.sql")),
     first(include_str!("../migrations/0002_executions.sql")),
     first(include_str!("../migrations/0003_keys.sql")),
@@ -43,6 +43,8 @@ const MIGRATIONS: [Migration; 24] = [
     // A program that does not know schedules leaves them to others.
     pools(include_str!("../migrations/0023_schedules.sql")),
     pools(include_str!("../migrations/0024_views.sql")),
+    // A program that does not know the projection leaves it to others.
+    pools(include_str!("../migrations/0025_projection.sql")),
 ];
 
 /// A migration for pools: a program that does not know them would insert executions that claims do not find.

@@ -58,13 +58,14 @@ pub fn configure(
 
 /// Deletes up to `limit` rows of each kind of a namespace that has no executions and no flows, and returns how many.
 pub fn delete_rest(connection: &Connection, namespace: NamespaceId, limit: u32) -> rusqlite::Result<u64> {
-    let statements: [&str; 6] = [
+    let statements: [&str; 7] = [
         &sql::NAMESPACES_DELETE_LEDGER,
         &sql::NAMESPACES_DELETE_GATES,
         &sql::NAMESPACES_DELETE_KEYS,
         &sql::NAMESPACES_DELETE_SESSIONS,
         &sql::NAMESPACES_DELETE_ROLLUPS,
         &sql::NAMESPACES_DELETE_BULK_JOBS,
+        &sql::NAMESPACES_DELETE_EVENTS,
     ];
     let mut deleted = 0;
     for statement in statements {

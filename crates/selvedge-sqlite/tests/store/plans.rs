@@ -61,7 +61,7 @@ struct Case {
     uses: &'static [&'static str],
 }
 
-const CASES: [Case; 86] = [
+const CASES: [Case; 90] = [
     Case {
         statement: "executions/find_candidates",
         uses: &["SEARCH executions USING COVERING INDEX executions_claim (class=?)"],
@@ -94,6 +94,29 @@ const CASES: [Case; 86] = [
     Case {
         statement: "executions/list_oldest",
         uses: &["SEARCH executions USING INDEX executions_list (namespace=? AND submitted_at<?)"],
+    },
+    Case {
+        statement: "projected_events/delete_old",
+        uses: &[
+            "SEARCH projected_events USING PRIMARY KEY (cursor=?)",
+            "SEARCH projected_events USING PRIMARY KEY (cursor<?)",
+            "SEARCH log_window USING INTEGER PRIMARY KEY (rowid=?)",
+        ],
+    },
+    Case {
+        statement: "namespaces/delete_events",
+        uses: &[
+            "SEARCH projected_events USING PRIMARY KEY (cursor=?)",
+            "SEARCH projected_events USING COVERING INDEX projected_events_namespace (namespace=?)",
+        ],
+    },
+    Case {
+        statement: "projected_attempts/delete",
+        uses: &["SEARCH projected_attempts USING PRIMARY KEY (execution=?)"],
+    },
+    Case {
+        statement: "projected_attempts/end",
+        uses: &["SEARCH projected_attempts USING PRIMARY KEY (execution=? AND attempt=?)"],
     },
     Case { statement: "classes/list_unused", uses: &["SEARCH classes USING INDEX classes_used (used_at<?)"] },
     Case {

@@ -6,7 +6,7 @@ mod store;
 use crate::{
     Decision, DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Error, FlowDue, Head,
     InboxCounts, LaneCounts, ListPage, LogLimit, ManualClock, NamespaceSettings, Notification, Overview,
-    ReconcilerScope, Store, Stored, Transaction,
+    ProjectionLease, ProjectionPage, ReconcilerScope, Store, Stored, Transaction,
 };
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
@@ -483,6 +483,21 @@ pub trait StoreWrapper: Send + Sync + 'static {
     /// See [`Store::drop_old_log`].
     async fn drop_old_log(&self, keep_ms: i64) -> Result<u64, Error> {
         self.inner().drop_old_log(keep_ms).await
+    }
+
+    /// See [`Store::take_projection`].
+    async fn take_projection(&self, lease: ProjectionLease) -> Result<Option<i64>, Error> {
+        self.inner().take_projection(lease).await
+    }
+
+    /// See [`Store::save_projection`].
+    async fn save_projection(&self, lease: ProjectionLease, page: ProjectionPage) -> Result<bool, Error> {
+        self.inner().save_projection(lease, page).await
+    }
+
+    /// See [`Store::delete_old_projection`].
+    async fn delete_old_projection(&self, limit: u32) -> Result<u64, Error> {
+        self.inner().delete_old_projection(limit).await
     }
 
     /// See [`Store::save_rollups`].

@@ -4,7 +4,7 @@ use super::StoreWrapper;
 use crate::{
     Decision, DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Error, FlowDue, Head,
     InboxCounts, LaneCounts, ListPage, LogLimit, ManualClock, NamespaceSettings, Notification, Overview,
-    ReconcilerScope, Store, Stored, Transaction,
+    ProjectionLease, ProjectionPage, ReconcilerScope, Store, Stored, Transaction,
 };
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
@@ -421,6 +421,18 @@ impl<T: StoreWrapper> Store for T {
 
     async fn drop_old_log(&self, keep_ms: i64) -> Result<u64, Error> {
         observed(self, "drop_old_log", StoreWrapper::drop_old_log(self, keep_ms)).await
+    }
+
+    async fn take_projection(&self, lease: ProjectionLease) -> Result<Option<i64>, Error> {
+        observed(self, "take_projection", StoreWrapper::take_projection(self, lease)).await
+    }
+
+    async fn save_projection(&self, lease: ProjectionLease, page: ProjectionPage) -> Result<bool, Error> {
+        observed(self, "save_projection", StoreWrapper::save_projection(self, lease, page)).await
+    }
+
+    async fn delete_old_projection(&self, limit: u32) -> Result<u64, Error> {
+        observed(self, "delete_old_projection", StoreWrapper::delete_old_projection(self, limit)).await
     }
 
     async fn save_rollups(&self, rows: &[RollupRow]) -> Result<(), Error> {

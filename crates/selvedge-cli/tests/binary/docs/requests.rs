@@ -85,6 +85,7 @@ pub fn requests() -> Vec<Request> {
         request("PUT /v1/webhooks/{name}", webhook.clone(), &["", "/filter"]),
         request("PATCH /v1/webhooks/{name}", webhook, &["", "/filter"]),
         request("POST /v1/webhooks/{name}/rotate-secret", json!({"grace_ms": 1}), &[""]),
+        request("POST /v1/webhooks/{name}/test", json!({}), &[""]),
         request("POST /v1/webhooks/{name}/deliveries/{id}/replay", json!({}), &[""]),
         request("PUT /v1/schedules/{name}", schedule, &["", "/submit", "/submit/execution"]),
         request("PATCH /v1/schedules/{name}", json!({}), &[""]),

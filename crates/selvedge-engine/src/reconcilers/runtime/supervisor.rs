@@ -96,7 +96,7 @@ impl Supervisor {
         });
         let (stop, stopping) = watch::channel(None);
         let tallies = Tallies::default();
-        let reconcilers = all();
+        let reconcilers = all(options.event_views);
         let task = options.reconcilers.then(|| {
             let ticker = Ticker {
                 context: context.clone(),

@@ -1,8 +1,8 @@
 -- Deletes up to $2 rows of each kind that belong to a namespace without executions and flows, and returns how many: gates that
--- are configured or count a part, with their ledgers, keys of calls, sessions, rollups, ended bulk jobs, and refused
--- submissions from SQL.
+-- are configured or count a part, with their ledgers, keys of calls, sessions, rollups, ended bulk jobs, events of
+-- the projection, and refused submissions from SQL.
 -- Locks: the rows that no other transaction has locked. Index: gates_configured, gates_parts, ledger_entries, keys_pkey,
--- sessions_instance, rollups_pkey, bulk_jobs_namespace, inbox_refused; and the primary keys, once per row.
+-- sessions_instance, rollups_pkey, bulk_jobs_namespace, projected_events_namespace, inbox_refused; and the primary keys, once per row.
 with configured as materialized (
   select id
   from gates
@@ -66,6 +66,16 @@ with configured as materialized (
     for update skip locked
   )
   returning 1
+), events as (
+  delete from projected_events
+  where cursor in (
+    select cursor
+    from projected_events
+    where namespace = $1
+    limit $2
+    for update skip locked
+  )
+  returning 1
 ), refused as (
   delete from inbox
   where number in (
@@ -85,4 +95,5 @@ select
   + (select count(*) from workers)
   + (select count(*) from minutes)
   + (select count(*) from jobs)
+  + (select count(*) from events)
   + (select count(*) from refused)

@@ -94,6 +94,13 @@ fn configuration() -> Vec<Operation> {
     let rotated = answer(vec![secret(), always("grace_ms", integer()), always("duplicate", duplicate())]);
     let rotate = request(vec![always("grace_ms", duration().about("The time for which the old secret signs, too."))]);
     let removed = answer(vec![always("name", text()), always("removed", flag())]);
+    let tested = answer(vec![
+        always("id", id().about("The header webhook-id of the message.")),
+        always("delivered", flag().about("True if the receiver accepted it.")),
+        nullable("status", count().about("The status of the response.")),
+        nullable("error", text().about("The reason why it was not accepted.")),
+        always("took_ms", total().about("The time until the response, with the lookup and the connection.")),
+    ]);
     vec![
         operation("get", "/v1/webhooks", "list_webhooks", "List webhooks").about("Ordered by name.").paged().answers_page(answer(webhook())),
         operation("get", "/v1/webhooks/{name}", "get_webhook", "Get a webhook").answers(200, "The webhook.", answer(webhook())).also([Code::NotFound, Code::InvalidField, Code::UnknownField]),
@@ -104,6 +111,8 @@ fn configuration() -> Vec<Operation> {
         operation("delete", "/v1/webhooks/{name}", "remove_webhook", "Delete a webhook").about("With its deliveries.").answers(200, "It is deleted.", removed).also([Code::NotFound, Code::InvalidField]),
         operation("post", "/v1/webhooks/{name}/rotate-secret", "rotate_webhook_secret", "Rotate the secret of a webhook").about("Until the end of the grace period deliveries have a signature of each secret.").repeatable().body(rotate, json!({ "grace_ms": 86_400_000 }))
             .answers(200, "The new secret; null if the request repeats an earlier one.", rotated).also([Code::NotFound]),
+        operation("post", "/v1/webhooks/{name}/test", "test_webhook", "Send a test message").about("Sends one event of the type webhook.test now, also to a paused webhook, and waits for the response. Nothing is recorded.").body_if_any(request(Vec::new()), json!({}))
+            .answers(200, "What the receiver did.", tested).also([Code::NotFound]),
     ]
 }
 

@@ -1,9 +1,11 @@
 //! Webhooks are created, changed, listed, deleted, and refused.
 
-use super::{Receiver, create, deliveries, quick, start, wait_for};
+use super::{Answer, Receiver, create, deliveries, quick, start, wait_for};
 use crate::auth;
 use crate::support::Server;
+use selvedge_server::WebhookOptions;
 use serde_json::json;
+use std::time::Duration;
 
 #[tokio::test]
 async fn a_webhook_is_created_with_its_secret_once_changed_and_deleted() {
@@ -130,4 +132,50 @@ async fn a_repeated_replay_and_a_repeated_rotation_change_nothing() {
     assert_eq!((&second["secret"], &second["duplicate"]), (&json!(null), &json!(true)));
     let webhook = server.read("webhooks/w").await;
     assert!(webhook["old_secret_expires_at"].is_string(), "{webhook}");
+}
+
+#[tokio::test]
+async fn a_test_message_is_signed_sent_at_once_and_recorded_nowhere() {
+    let receiver = Receiver::answering(|message, _| match message.kind() {
+        "webhook.test" => Answer::Status(202),
+        _ => Answer::Status(500),
+    })
+    .await;
+    let server = start(quick()).await;
+    create(&server, "audit", &receiver.url(), &["execution.failed"]).await;
+    server.patch("/v1/webhooks/audit", json!({ "paused": true })).await;
+    let tested = server.post("/v1/webhooks/audit/test", json!({})).await;
+    assert_eq!(tested.status, 200, "{}", tested.text());
+    let tested = tested.json();
+    assert_eq!((&tested["delivered"], &tested["status"]), (&json!(true), &json!(202)), "{tested}");
+    assert_eq!(tested["error"], json!(null));
+    assert!(tested["took_ms"].as_u64().is_some_and(|ms| ms < 5000), "{tested}");
+    let message = receiver.wait_for(1).await.remove(0);
+    assert_eq!(message.id(), tested["id"].as_str().expect("it has an id"));
+    assert!(message.header("webhook-signature").starts_with("v1,"));
+    let event = &message.event;
+    assert_eq!((&event["data"]["webhook"], &event["cursor"]), (&json!("audit"), &json!(null)), "{event}");
+    let webhook = server.read("webhooks/audit").await;
+    assert_eq!((&webhook["delivered"], &webhook["paused"]), (&json!(0), &json!(true)));
+    for state in ["pending", "delivered", "dead"] {
+        assert!(deliveries(&server, "audit", state).await.is_empty());
+    }
+    assert_eq!(server.post("/v1/webhooks/none/test", json!({})).await.status, 404);
+}
+
+#[tokio::test]
+async fn a_test_of_a_receiver_that_fails_says_why() {
+    let server = start(WebhookOptions { timeout: Duration::from_millis(200), ..quick() }).await;
+    for (answer, status, error) in [
+        (Answer::Status(500), json!(500), "status 500"),
+        (Answer::Redirect("http://127.0.0.1:1/".into()), json!(307), "redirects are not followed"),
+        (Answer::Hang, json!(null), "no response within 200 ms"),
+        (Answer::Close, json!(null), "closed the connection"),
+    ] {
+        let receiver = Receiver::answering(move |_, _| answer.clone()).await;
+        server.put("/v1/webhooks/w", json!({ "url": receiver.url(), "types": ["execution.failed"] })).await;
+        let tested = server.post("/v1/webhooks/w/test", json!({})).await.json();
+        assert_eq!((&tested["delivered"], &tested["status"]), (&json!(false), &status), "{tested}");
+        assert!(tested["error"].as_str().is_some_and(|text| text.contains(error)), "{tested}");
+    }
 }

@@ -1,0 +1,124 @@
+//! The projection of the log: events and attempts as rows that SQL can read.
+//!
+//! An attempt is deleted with its execution, also if both happen at once: the transaction that deletes executions and the one
+//! that writes attempts take an advisory lock before they look, the one shared, the other exclusively. So either the writer
+//! sees that the execution is gone, or the deletion sees the attempt. Neither waits for anything else while it has the lock.
+
+use crate::connection::failure;
+use crate::connection::pipeline::{Parameters, as_refs};
+use crate::row::Micros;
+use crate::save::{Saving, column};
+use crate::{PostgresStore, sql};
+use selvedge_core::{ExecutionId, Name};
+use selvedge_store::{
+    Error, ProjectedAttempt, ProjectedEnd, ProjectedEvent, ProjectedStart, ProjectionLease, ProjectionPage,
+};
+use tokio_postgres::types::ToSql;
+
+impl PostgresStore {
+    /// Takes or renews the lease, and returns the position.
+    pub(crate) async fn take_projection_lease(&self, lease: ProjectionLease) -> Result<Option<i64>, Error> {
+        let rows = self.query_in_background(&sql::PROJECTION_TAKE, &[&lease.owner, &lease.ttl_ms]).await?;
+        Ok(rows.first().map(|row| row.get(0)))
+    }
+
+    /// Saves a page. Returns false if the owner or the position is another one.
+    pub(crate) async fn save_projection_page(
+        &self,
+        lease: ProjectionLease,
+        page: &ProjectionPage,
+    ) -> Result<bool, Error> {
+        let client = self.background.get().await?;
+        let save = async {
+            let lock = client.prepare_cached(&sql::PROJECTION_LOCK).await.map_err(failure)?;
+            client.query(&lock, &[]).await.map_err(failure)?;
+            let save = client.prepare_cached(&sql::PROJECTION_SAVE).await.map_err(failure)?;
+            let parameters = parameters(lease, page);
+            let row = client.query_one(&save, &as_refs(&parameters)).await.map_err(failure)?;
+            Ok(row.get::<_, i64>(0) > 0)
+        };
+        client.transaction("begin", save).await
+    }
+}
+
+/// Deletes the attempts of executions.
+pub fn delete<'a>(deleted: &'a [(ExecutionId, u32)], saving: &mut Saving<'a>) {
+    if deleted.is_empty() {
+        return;
+    }
+    saving.add(&sql::PROJECTION_SHARE, vec![]);
+    saving.rows(deleted, &sql::PROJECTED_ATTEMPTS_DELETE, |rows| vec![column(rows, |(id, _)| id.0)]);
+}
+
+/// Returns the parameters of `projection/save`.
+fn parameters(lease: ProjectionLease, page: &ProjectionPage) -> Parameters<'_> {
+    let mut parameters: Parameters<'_> =
+        vec![Box::new(lease.owner), Box::new(page.after), Box::new(page.upto), Box::new(lease.ttl_ms)];
+    parameters.extend(events(&page.events));
+    let began = page.attempts.iter().filter_map(|attempt| Some((attempt, attempt.start.as_ref()?)));
+    parameters.extend(starts(&began.collect::<Vec<_>>()));
+    let ended = page.attempts.iter().filter(|attempt| attempt.start.is_none());
+    let ended = ended.filter_map(|attempt| Some((attempt, attempt.end.as_ref()?)));
+    parameters.extend(ends(&ended.collect::<Vec<_>>()));
+    parameters
+}
+
+fn events(rows: &[ProjectedEvent]) -> Parameters<'_> {
+    vec![
+        column(rows, |row| row.cursor.as_str()),
+        column(rows, |row| row.kind),
+        column(rows, |row| Micros::from(row.at)),
+        column(rows, |row| row.namespace.map(|namespace| namespace.0)),
+        column(rows, |row| row.execution.map(|execution| execution.0)),
+        column(rows, |row| row.flow.map(|flow| flow.0)),
+        column(rows, |row| row.version.map(i64::from)),
+        column(rows, |row| row.actor.as_ref().map(Name::as_str)),
+        column(rows, |row| row.data.as_str()),
+    ]
+}
+
+fn starts<'a>(rows: &[(&'a ProjectedAttempt, &'a ProjectedStart)]) -> Parameters<'a> {
+    let end = |row: &'a ProjectedAttempt| row.end.as_ref();
+    vec![
+        values(rows, |(row, _)| row.execution.0),
+        values(rows, |(row, _)| row.attempt as i32),
+        values(rows, |(row, _)| row.namespace.0),
+        values(rows, |(_, start)| start.lease.id.0),
+        values(rows, |(_, start)| start.lease.epoch as i32),
+        values(rows, |(_, start)| start.lease.worker.as_str()),
+        values(rows, |(_, start)| start.lease.instance.as_str()),
+        values(rows, |(_, start)| Micros::from(start.at)),
+        values(rows, |(row, _)| end(row).map(|end| Micros::from(end.at))),
+        values(rows, |(row, _)| end(row).map(|end| end.outcome)),
+        values(rows, |(row, _)| end(row).and_then(message)),
+        values(rows, |(row, _)| end(row).and_then(class)),
+    ]
+}
+
+fn ends<'a>(rows: &[(&'a ProjectedAttempt, &'a ProjectedEnd)]) -> Parameters<'a> {
+    vec![
+        values(rows, |(row, _)| row.execution.0),
+        values(rows, |(row, _)| row.attempt as i32),
+        values(rows, |(_, end)| Micros::from(end.at)),
+        values(rows, |(_, end)| end.outcome),
+        values(rows, |(_, end)| message(end)),
+        values(rows, |(_, end)| class(end)),
+    ]
+}
+
+/// Returns a column of values that outlive the slice.
+fn values<'a, R: Copy, T>(rows: &[R], value: impl Fn(R) -> T) -> Box<dyn ToSql + Sync + Send + 'a>
+where
+    T: ToSql + Sync + Send + 'a,
+{
+    Box::new(rows.iter().copied().map(value).collect::<Vec<T>>())
+}
+
+/// Returns the message of an error. The text of Postgres cannot have the character 0, so it is replaced.
+fn message(end: &ProjectedEnd) -> Option<String> {
+    end.error.as_ref().map(|error| error.message.replace('\0', "\u{fffd}"))
+}
+
+fn class(end: &ProjectedEnd) -> Option<&'static str> {
+    end.error.as_ref().map(|error| error.class.as_str())
+}
