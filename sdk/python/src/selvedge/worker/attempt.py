@@ -57,7 +57,7 @@ class Attempt:
         self.lost: str | None = None
         self.ended = False
         self.paused = False
-        """True once the server has suspended or ended the execution because of a budget. The result still counts."""
+        """True once a budget has suspended the execution. The result still counts."""
         self._end_of_stop: bytes | None = None
         self.stopping = False
         self._number = 0
@@ -112,9 +112,18 @@ class Attempt:
                 self.lose(str(refusal))
             raise
         if result.get("breached") and result["state"] not in (None, "active"):
+            self._pause(result["state"])
+        return result
+
+    def _pause(self, state: str) -> None:
+        """Processes the end of the lease by a budget. The result of a suspended execution still counts."""
+        if state == "suspended":
             self.paused = True
             self._leases.stop_renewing(self.fence)
-        return result
+            self.cancelled.set()
+            self.cancelled_in_thread.set()
+        else:
+            self._loop.call_soon(self.lose, f"a budget is used up, and the execution ended as {state}")
 
     def end(self, op: bytes | None) -> None:
         """Ends the attempt with this operation, or without one if nothing is to be reported."""

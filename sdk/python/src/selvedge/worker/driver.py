@@ -18,12 +18,11 @@ from urllib.parse import quote
 from .. import types
 from ..client import Client
 from ..errors import ConnectionFailed, Problem, SelvedgeError, Superseded, Unavailable, problem
-from ..http import backoff
 from ..task import Task
 from .attempt import Attempt, refuses_content
 from .heartbeat import Heartbeat
 from .leases import Leases
-from .reporter import Reporter, Result
+from .reporter import Reporter, Result, retry_delay
 from .runner import run, run_batch
 
 log = logging.getLogger("selvedge.worker")
@@ -31,6 +30,8 @@ log = logging.getLogger("selvedge.worker")
 CLAIM_WAIT = 20.0
 """The longest time in seconds for which one claim waits for work."""
 CLAIM_MAX = 1000
+RELIABLE_CALLS = 20
+"""The number of calls in a row that must have been answered before claims travel with reports."""
 RELEASE_TIMEOUT = 5.0
 """The longest time in seconds for the last reports of a drain."""
 
@@ -143,6 +144,9 @@ class Driver:
         """Returns the claim to send with a report, or None if a claim is waiting or no slot is free."""
         if self._draining.is_set() or self._claiming or self._free() <= 0:
             return None
+        # Only a separate claim has a key, with which the leases of a lost answer are found again.
+        if self._reporter.successes < RELIABLE_CALLS:
+            return None
         return self._claim_request(0)
 
     async def _claim_until_drained(self) -> None:
@@ -150,7 +154,8 @@ class Driver:
             await self._wants_claim.wait()
             self._wants_claim.clear()
             # A report that is under way claims, and its answer sets the event again.
-            if self._reporter.is_busy or self._free() <= 0:
+            claims_with_report = self._reporter.is_busy and self._reporter.successes >= RELIABLE_CALLS
+            if claims_with_report or self._free() <= 0:
                 continue
             self._claiming = True
             try:
@@ -169,13 +174,19 @@ class Driver:
         failures = 0
         while True:
             try:
-                return await self._client.transport.post(f"{self._path}/claim", request, key=key, wait=CLAIM_WAIT)
+                headers = {"Idempotency-Key": key}
+                path = f"{self._path}/claim"
+                answer = await self._client.transport.call(
+                    "POST", path, request, headers=headers, wait=CLAIM_WAIT, retry_for=0
+                )
+                self._reporter.successes += 1
+                return answer
             except (ConnectionFailed, Problem) as error:
-                if isinstance(error, Problem) and error.status < 500 and error.status != 429:
-                    raise
+                delay = retry_delay(error, failures)
                 log.warning("a claim failed and is repeated: %s", error)
                 failures += 1
-                await asyncio.sleep(backoff(failures))
+                self._reporter.successes = 0
+                await asyncio.sleep(delay)
 
     def _on_claims(self, answer: Any) -> None:
         """Starts the handlers of claimed executions."""

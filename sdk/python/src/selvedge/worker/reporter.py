@@ -46,6 +46,8 @@ class Reporter:
         self._idle.set()
         self.claims = False
         """True while the outstanding report includes a claim."""
+        self.successes = 0
+        """The number of calls since the last one without an answer."""
 
     def add_all(self, ops: Iterable[bytes]) -> list[asyncio.Future[Result]]:
         """Queues encoded operations, which stay together. Each future has a result, or a `Problem` if it is refused."""
@@ -123,13 +125,27 @@ class Reporter:
         failures = 0
         while True:
             try:
-                return await self._client.transport.call("POST", self._path, body)
+                answer = await self._client.transport.call("POST", self._path, body, retry_for=0)
+                self.successes += 1
+                return answer
             except (ConnectionFailed, Problem) as error:
-                if isinstance(error, Problem) and error.status not in (429, 500, 502, 503, 504):
-                    raise
+                delay = retry_delay(error, failures)
                 failures += 1
+                self.successes = 0
                 log.warning("a report failed and is repeated: %s", error)
-                await asyncio.sleep(backoff(failures))
+                # The claim may have been made. Another one in its place would leave its leases without a worker.
+                body = b'{"ops":[' + b",".join(ops) + b"]}"
+                await asyncio.sleep(delay)
+
+
+def retry_delay(error: ConnectionFailed | Problem, failures: int) -> float:
+    """Returns the seconds before a call is repeated. Raises the error if a repetition would be refused again."""
+    if isinstance(error, Problem):
+        if error.status not in (408, 429) and error.status < 500:
+            raise error
+        if error.retry_after_ms is not None:
+            return error.retry_after_ms / 1000
+    return backoff(failures)
 
 
 def settle(future: asyncio.Future[Result], result: Result) -> None:
