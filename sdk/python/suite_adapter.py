@@ -166,7 +166,7 @@ class Interpreter:
     async def do_gate(self, ctx: Context, fields: dict[str, Any], variables: Variables) -> None:
         assert self.gates is not None
         path = Path(self.gates) / fields["name"]
-        while not path.exists():  # noqa: ASYNC110
+        while not path.exists():
             await asyncio.sleep(0.01)
 
     async def do_block(self, ctx: Context, fields: dict[str, Any], variables: Variables) -> None:

@@ -37,7 +37,9 @@ class Worker:
     - `drain_timeout`: how long a drain lets handlers finish before it cancels and releases them (default 30);
     - `cancel_grace`: how long a handler may take after `ctx.cancelled` before its task is cancelled (default 5).
 
-    `name` names the program, `instance` this process. Give `capabilities` to run executions that require them.
+    `name` names the program, `instance` this process: by default SELVEDGE_INSTANCE, or a new name for each start. A
+    process that starts again under the same instance takes over from its predecessor at once. Give
+    `capabilities` to run executions that require them.
     """
 
     def __init__(
@@ -59,7 +61,9 @@ class Worker:
         self.tasks: dict[str, Task[Any, Any]] = {}
         self.settings = WorkerSettings(
             name=name,
-            instance=instance or f"{name}-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}",
+            instance=instance
+            or os.environ.get("SELVEDGE_INSTANCE")
+            or f"{name}-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}",
             lanes=lanes,
             capabilities=capabilities,
             concurrency=concurrency,
