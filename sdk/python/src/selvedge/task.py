@@ -30,7 +30,11 @@ class Task(Generic[I_contra, O_co]):
         hints = _hints(function)
         self._arguments = [] if batch_max is not None else list(inspect.signature(function).parameters.values())[1:]
         self._converters = {name: converter(hints.get(name)) for name in (item.name for item in self._arguments)}
-        self.convert_output: Converter | None = converter(hints.get("return"))
+        output = hints.get("return")
+        if batch_max is not None:
+            output = next(iter(typing.get_args(output)), None)
+        self.convert_output: Converter | None = converter(output)
+        """Converts the result of one execution."""
         self._convert_item = converter(_item_type(hints)) if batch_max is not None else None
         self._check()
 
