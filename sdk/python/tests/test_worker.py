@@ -73,6 +73,27 @@ async def test_a_handler_says_how_its_attempt_ends(client: Client, worker: Worke
     assert len(keys) == 4
 
 
+async def test_a_handler_that_exits_the_interpreter_fails_only_its_attempt(
+    client: Client, worker: Worker, lane: str
+) -> None:
+    @worker.task("exit")
+    async def leave(ctx: Context, plain: bool, code: int) -> str:
+        if ctx.attempt == 0:
+            raise SystemExit(code)
+        return "still here"
+
+    @worker.task("exit-in-thread")
+    def leave_in_thread(ctx: SyncContext) -> str:
+        if ctx.attempt == 0:
+            raise SystemExit
+        return "still here"
+
+    async with worker:
+        first = await client.submit(leave, {"plain": False, "code": 3}, lane=lane, retry=SOON)
+        second = await client.submit(leave_in_thread, lane=lane, retry=SOON)
+        assert [await first.result(timeout=20), await second.result(timeout=20)] == ["still here"] * 2
+
+
 async def test_a_result_of_five_megabytes_fails_with_a_clear_message(client: Client, worker: Worker, lane: str) -> None:
     @worker.task("large")
     async def large(ctx: Context) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -70,6 +70,14 @@ class Run(Generic[T]):
     async def signal(self, name: str, payload: Any = None, **options: Any) -> types.SendSignalAnswer:
         """Sends it a signal."""
         return await self.client.signal(self.id, name, payload, **options)
+
+    async def priority(self, priority: int) -> types.Execution:
+        """Changes its priority."""
+        return await self.client.priority(self.id, priority)
+
+    async def tags(self, set: Mapping[str, str] | None = None, remove: Sequence[str] | None = None) -> types.Execution:
+        """Changes its tags."""
+        return await self.client.tags(self.id, set, remove)
 
     async def resume(self) -> types.Execution:
         """Resumes it, whatever it waits for."""

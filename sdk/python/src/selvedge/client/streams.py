@@ -50,7 +50,7 @@ async def resumed(
                     attempt = 0
                     last_id = number or last_id
                     yield kind, data
-        except httpx.TransportError:
+        except httpx.RequestError:
             pass
         except Problem as problem:
             if problem.status not in RETRIED:

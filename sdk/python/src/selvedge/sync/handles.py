@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -71,6 +71,14 @@ class Run(Generic[T]):
     def signal(self, name: str, payload: Any = None, **options: Any) -> types.SendSignalAnswer:
         """Sends it a signal."""
         return self.client.signal(self.id, name, payload, **options)
+
+    def priority(self, priority: int) -> types.Execution:
+        """Changes its priority."""
+        return self.client.priority(self.id, priority)
+
+    def tags(self, set: Mapping[str, str] | None = None, remove: Sequence[str] | None = None) -> types.Execution:
+        """Changes its tags."""
+        return self.client.tags(self.id, set, remove)
 
     def resume(self) -> types.Execution:
         """Resumes it, whatever it waits for."""

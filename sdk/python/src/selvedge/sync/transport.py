@@ -74,12 +74,13 @@ class Transport:
                     headers=headers,
                     timeout=self.settings.timeout + wait,
                 )
-            except httpx.TransportError as error:
+                if answer.status_code < 400:
+                    return json.loads(answer.content) if answer.content else None
+            except (httpx.RequestError, ValueError) as error:
+                # ValueError: something between the client and the server has answered in its place.
                 failure: Exception = ConnectionFailed(f"{self.settings.server} does not answer: {error!r}")
                 failure.__cause__ = error
             else:
-                if answer.status_code < 400:
-                    return json.loads(answer.content) if answer.content else None
                 refusal = read_problem(answer.status_code, answer.content)
                 if answer.status_code not in RETRIED:
                     raise refusal

@@ -158,6 +158,11 @@ class Attempt:
         """Ends an attempt that was stopped, when its handler has ended."""
         self.end(self._end_of_stop)
 
+    def on_task_end(self, task: asyncio.Task[None]) -> None:
+        """Ends an attempt whose task was cancelled before its handler began."""
+        if task.cancelled():
+            self.end_of_stop()
+
     def _end_without_handler(self) -> None:
         if not self.ended:
             log.warning("%s: the handler ignores its cancellation; it keeps a slot of this worker", self)

@@ -89,6 +89,8 @@ class Driver:
         self._heartbeat.start()
         reporting = self._loop.create_task(self._reporter.run())
         claiming = self._loop.create_task(self._claim_until_drained())
+        reporting.add_done_callback(self._on_service_end)
+        claiming.add_done_callback(self._on_service_end)
         try:
             await self._draining.wait()
             log.info("worker %s drains", self._settings.instance)
@@ -105,6 +107,12 @@ class Driver:
     def drain(self) -> None:
         """Stops claiming. Running handlers may finish."""
         self._draining.set()
+
+    def _on_service_end(self, task: asyncio.Task[None]) -> None:
+        """Stops the worker if its claims or reports have ended by a defect, instead of leaving it silent."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a part of worker %s has failed", self._settings.instance, exc_info=error)
+            self._fail(SelvedgeError(f"the worker has failed: {error!r}"))
 
     def _call_soon(self, function: Any, *arguments: Any) -> None:
         """Calls a function in the event loop, from the thread of the heartbeats."""
@@ -204,6 +212,7 @@ class Driver:
             else:
                 attempt = self._attempt(claim)
                 attempt.task = self._start(run(attempt, task), 1)
+                attempt.task.add_done_callback(attempt.on_task_end)
         for kind, claims in batches.items():
             task = self._tasks[kind]
             size = task.batch_max or 1

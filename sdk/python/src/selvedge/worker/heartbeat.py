@@ -94,12 +94,11 @@ class Heartbeat:
             elif isinstance(error, Superseded):
                 self._on_superseded(error)
                 return
-            elif isinstance(error, (Problem, ConnectionFailed)):
-                log.warning("a heartbeat failed and is repeated: %s", error)
+            else:
+                expected = isinstance(error, (Problem, ConnectionFailed))
+                log.warning("a heartbeat failed and is repeated: %s", error, exc_info=None if expected else error)
                 failures += 1
                 next_at = loop.time() + backoff(failures)
-            else:
-                raise error
         if call is not None:
             call.cancel()
         await self._client.aclose()

@@ -40,7 +40,7 @@ async def run(attempt: Attempt, task: Task[Any, Any]) -> None:
             attempt.end(None)
         else:
             attempt.end(failure(attempt, error))
-        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+        if isinstance(error, KeyboardInterrupt):
             raise
         return
     if attempt.stopping:
@@ -110,7 +110,7 @@ async def run_batch(attempts: Sequence[Attempt], task: Task[Any, Any]) -> None:
     except BaseException as error:
         for item in items:
             item.fail(error)
-        if not isinstance(error, (Exception, asyncio.CancelledError)):
+        if isinstance(error, KeyboardInterrupt):
             raise
         return
     for number, item in enumerate(items):
@@ -156,6 +156,8 @@ def failure(attempt: Attempt, error: BaseException) -> bytes:
         fields = {} if error.after is None else {"retry_after_ms": milliseconds(error.after)}
         return _fail(attempt, str(error), "transient", fields)
     log.warning("%s failed", attempt, exc_info=error)
+    if isinstance(error, SystemExit):
+        return _fail(attempt, f"the handler called sys.exit({error.code!r})", "transient")
     return _fail(attempt, str(error) or type(error).__name__, "transient")
 
 
