@@ -30,8 +30,10 @@ async def create_waitpoints(attempt: Attempt, drafts: Sequence[dict[str, Any]]) 
 
 async def _settled(attempt: Attempt) -> dict[str, Waitpoint]:
     """Returns the waitpoints of this generation that accept no delivery any more."""
-    execution = attempt.claim["execution"]
-    if execution["generation"] > 0:
-        return {}
+    opened_at = ""
+    if attempt.claim["execution"]["generation"] > 0:
+        events = await attempt.client.execution_events(attempt.execution_id)
+        opened_at = max((event["at"] for event in events if event["type"] == "execution.replayed"), default="")
     listed = await attempt.client.execution_waitpoints(attempt.execution_id)
-    return {item["name"]: Waitpoint(item["id"], item["name"], "") for item in listed if item["state"] != "open"}
+    settled = [item for item in listed if item["state"] != "open" and item["created_at"] >= opened_at]
+    return {item["name"]: Waitpoint(item["id"], item["name"], "") for item in settled}
