@@ -21,5 +21,6 @@ async def count(ctx: Context, number: int) -> int:
 
 @worker.task("slow")
 async def slow(ctx: Context) -> int:
+    await ctx.progress(message="began")
     await asyncio.sleep(1)
     return ctx.attempt

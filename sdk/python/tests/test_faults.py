@@ -14,7 +14,7 @@ from typing import Any
 from processes import environment, supervised
 from selvedge import Client, Context, RetryPolicy, Worker
 from selvedge.testing import Server
-from waiting import eventually, state_of
+from waiting import eventually
 
 
 async def test_a_crash_after_each_operation_repeats_no_step(
@@ -108,7 +108,7 @@ async def test_sigterm_drains_a_worker_process(server: Server, client: Client, l
     worker = subprocess.Popen([sys.executable, "-c", code], env=environment(server.url, LANE=lane))
     try:
         run = await client.submit("slow", lane=lane)
-        await state_of(client, run.id, "active")
+        await eventually(run.get, lambda found: found.get("progress"), "the begin of the handler")
         worker.send_signal(signal.SIGTERM)
         assert await asyncio.to_thread(worker.wait, 30) == 0
     finally:
@@ -123,7 +123,7 @@ async def test_a_frozen_worker_that_lost_its_lease_drops_its_result(server: Serv
     )
     try:
         run = await client.submit("slow", lane=lane)
-        await state_of(client, run.id, "active")
+        await eventually(run.get, lambda found: found.get("progress"), "the begin of the handler")
         frozen.send_signal(signal.SIGSTOP)
         await eventually(run.get, lambda found: found["interruptions"] >= 1, "an interruption")
         frozen.send_signal(signal.SIGCONT)

@@ -207,16 +207,17 @@ async def test_a_revoked_lease_cancels_the_handler_and_drops_its_result(
 
 
 async def test_a_drain_lets_handlers_finish(client: Client, worker: Worker, lane: str) -> None:
-    go = asyncio.Event()
+    began, go = asyncio.Event(), asyncio.Event()
 
     @worker.task("slow")
     async def slow(ctx: Context) -> str:
+        began.set()
         await go.wait()
         return "finished"
 
     async with worker:
         run = await client.submit(slow, lane=lane)
-        await state_of(client, run.id, "active")
+        await asyncio.wait_for(began.wait(), 20)
         asyncio.get_running_loop().call_later(0.1, go.set)
     assert (await run.get())["state"] == "completed"
     assert [
@@ -226,10 +227,11 @@ async def test_a_drain_lets_handlers_finish(client: Client, worker: Worker, lane
 
 async def test_a_drain_releases_what_takes_too_long(client: Client, lane: str) -> None:
     worker = Worker(client, lanes=[lane], drain_timeout=0.2)
-    ended = asyncio.Event()
+    began, ended = asyncio.Event(), asyncio.Event()
 
     @worker.task("endless")
     async def endless(ctx: Context) -> None:
+        began.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -237,7 +239,7 @@ async def test_a_drain_releases_what_takes_too_long(client: Client, lane: str) -
 
     async with worker:
         run = await client.submit(endless, lane=lane)
-        await state_of(client, run.id, "active")
+        await asyncio.wait_for(began.wait(), 20)
     assert ended.is_set()
     found = await run.get()
     assert (found["state"], found["retries"], found["interruptions"]) == ("waiting", 0, 0)

@@ -60,6 +60,7 @@ class Attempt:
         """True once a budget has suspended the execution. The result still counts."""
         self._end_of_stop: bytes | None = None
         self.stopping = False
+        self._stop_timer: asyncio.TimerHandle | None = None
         self._number = 0
         leases.add(Lease(self.fence, self._on_lost, self._on_cancel))
 
@@ -130,6 +131,8 @@ class Attempt:
         if not self.ended:
             self.ended = True
             self.tracker.closed = True
+            if self._stop_timer is not None:
+                self._stop_timer.cancel()
             self._on_end(self, op)
 
     def end_from_any_thread(self, op: bytes) -> None:
@@ -152,7 +155,7 @@ class Attempt:
             self.end(op)
             return
         self.task.cancel()
-        self._loop.call_later(STOP_TIMEOUT, self._end_without_handler)
+        self._stop_timer = self._loop.call_later(STOP_TIMEOUT, self._end_without_handler)
 
     def end_of_stop(self) -> None:
         """Ends an attempt that was stopped, when its handler has ended."""
