@@ -1,0 +1,106 @@
+"""The Python SDK of Selvedge, a durable execution engine.
+
+- `Client` submits executions and flows; `selvedge.sync.Client` is the same without asyncio.
+- `Worker` runs tasks. A handler gets a `Context`, with durable steps and waits.
+- `Flow` is a graph of executions.
+- `submit_in` submits within a transaction of Postgres.
+- `selvedge.testing` runs a real server whose clock a test moves.
+"""
+
+from .client import Client, FlowResult, FlowRun, Run
+from .errors import (
+    AlreadyTerminal,
+    AttemptOver,
+    BadRequest,
+    Conflict,
+    ConnectionFailed,
+    Delay,
+    Forbidden,
+    Gone,
+    IdempotencyMismatch,
+    Invalid,
+    NotCompleted,
+    NotFound,
+    PayloadTooLarge,
+    Permanent,
+    Problem,
+    RateLimited,
+    Release,
+    Retry,
+    SelvedgeError,
+    StaleLease,
+    Superseded,
+    Unauthorized,
+    Unavailable,
+    VersionMismatch,
+    WaitTimeout,
+)
+from .flow import Flow, Node, any_of, quorum
+from .options import RetryPolicy
+from .sql import submit_in
+from .task import Task
+from .worker import (
+    Approval,
+    Child,
+    Context,
+    Item,
+    Signal,
+    SyncContext,
+    Until,
+    Usage,
+    Vote,
+    Waitpoint,
+    WaitResult,
+    Worker,
+)
+
+__all__ = [
+    "AlreadyTerminal",
+    "Approval",
+    "AttemptOver",
+    "BadRequest",
+    "Child",
+    "Client",
+    "Conflict",
+    "ConnectionFailed",
+    "Context",
+    "Delay",
+    "Flow",
+    "FlowResult",
+    "FlowRun",
+    "Forbidden",
+    "Gone",
+    "IdempotencyMismatch",
+    "Invalid",
+    "Item",
+    "Node",
+    "NotCompleted",
+    "NotFound",
+    "PayloadTooLarge",
+    "Permanent",
+    "Problem",
+    "RateLimited",
+    "Release",
+    "Retry",
+    "RetryPolicy",
+    "Run",
+    "SelvedgeError",
+    "Signal",
+    "StaleLease",
+    "Superseded",
+    "SyncContext",
+    "Task",
+    "Unauthorized",
+    "Unavailable",
+    "Until",
+    "Usage",
+    "VersionMismatch",
+    "Vote",
+    "WaitResult",
+    "WaitTimeout",
+    "Waitpoint",
+    "Worker",
+    "any_of",
+    "quorum",
+    "submit_in",
+]

@@ -1,0 +1,273 @@
+"""The client: submits executions and flows, reads them, and operates the server."""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
+
+from .. import types
+from ..errors import NotCompleted, WaitTimeout, problem
+from ..flow import Flow
+from ..http import Settings
+from ..options import SubmitOptions, new_id, submission
+from ..task import Task
+from ..values import Converter, Seconds, milliseconds, timestamp
+from .executions import Executions
+from .handles import FlowResult, FlowRun, Run
+from .resources import Budgets, BulkJobs, Lanes, Quotas, Schedules, Waitpoints, Webhooks, present
+from .streams import resumed
+from .transport import Transport
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+I = TypeVar("I")  # noqa: E741
+O = TypeVar("O")  # noqa: E741
+
+LONGEST_WAIT = 30.0
+"""The longest time in seconds for which one request waits for an end."""
+
+
+class Client(Executions):
+    """Talks to a server. Safe to share between tasks; connections are opened when they are needed.
+
+    `server` and `key` default to the environment variables SELVEDGE_SERVER and SELVEDGE_KEY. A request that gets no
+    answer, or 429 or 503, is repeated for `retry_for` seconds. `timeout` limits one request, in seconds. Further
+    options go to the HTTP client, such as `verify`.
+    """
+
+    def __init__(
+        self,
+        server: str | None = None,
+        key: str | None = None,
+        *,
+        namespace: str | None = None,
+        timeout: float = 30.0,
+        retry_for: float = 30.0,
+        **options: Any,
+    ) -> None:
+        self.settings = Settings.create(server, key, namespace, timeout, retry_for, options)
+        self.transport = Transport(self.settings)
+        self.lanes = Lanes(self.transport)
+        self.quotas = Quotas(self.transport)
+        self.budgets = Budgets(self.transport)
+        self.schedules = Schedules(self.transport)
+        self.webhooks = Webhooks(self.transport)
+        self.waitpoints = Waitpoints(self.transport)
+        self.bulk_jobs = BulkJobs(self.transport)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Closes the connections. The client can still be used; it opens others."""
+        await self.transport.aclose()
+
+    @overload
+    async def submit(self, kind: Task[I, O], input: I = ..., **options: Unpack[SubmitOptions]) -> Run[O]: ...
+    @overload
+    async def submit(self, kind: str, input: Any = None, **options: Unpack[SubmitOptions]) -> Run[Any]: ...
+
+    async def submit(self, kind: Any, input: Any = None, **options: Unpack[SubmitOptions]) -> Run[Any]:
+        """Submits an execution. Safe to repeat: with an `id` or `idempotency_key` also over restarts of the caller."""
+        name, convert = kind_of(kind)
+        body = {**submission(name, options), "input": input}
+        if not body.keys() & {"idempotency_key", "unique_while_active", "debounce"}:
+            body.setdefault("id", new_id())
+        answer = await self.transport.post("/v1/executions", body)
+        return Run(self, answer["execution"]["id"], answer["execution"], answer["duplicate"], convert)
+
+    async def submit_batch(self, items: Sequence[Mapping[str, Any]]) -> list[Run[Any] | Exception]:
+        """Submits up to 1000 executions in one call. An item has `kind`, `input` and the options of `submit`.
+
+        Returns a handle, or the `Problem` of an item that was refused, for each item in order.
+        """
+        executions = []
+        converters = []
+        for item in items:
+            fields = dict(item)
+            name, convert = kind_of(fields.pop("kind"))
+            input = fields.pop("input", None)
+            body = {**submission(name, fields), "input": input}
+            if not body.keys() & {"idempotency_key", "unique_while_active", "debounce"}:
+                body.setdefault("id", new_id())
+            executions.append(body)
+            converters.append(convert)
+        answer = await self.transport.post("/v1/executions/batch", {"executions": executions})
+        runs: list[Run[Any] | Exception] = []
+        for result, convert in zip(answer["results"], converters, strict=True):
+            if "error" in result:
+                runs.append(problem(result["error"]))
+            else:
+                execution = result["execution"]
+                runs.append(Run(self, execution["id"], execution, result["duplicate"], convert))
+        return runs
+
+    @overload
+    def run(self, id: str) -> Run[Any]: ...
+    @overload
+    def run(self, id: str, task: Task[Any, O]) -> Run[O]: ...
+
+    def run(self, id: str, task: Task[Any, O] | None = None) -> Run[Any]:
+        """Returns the handle of an execution, whose result is converted as the task says."""
+        return Run(self, id, convert=task.convert_output if task else None)
+
+    async def result(self, id: str, timeout: Seconds | None = None) -> Any:
+        """Waits for the end of an execution and returns its result, like `Run.result`."""
+        return await self._result(id, timeout, None)
+
+    async def _result(self, id: str, timeout: Seconds | None, convert: Converter | None) -> Any:
+        ended = await self.outcome(id, timeout)
+        if ended is None:
+            raise WaitTimeout(f"the execution {id} has not ended after {timeout} s")
+        outcome = ended["outcome"]
+        if outcome != "completed":
+            raise NotCompleted(id, str(outcome), ended["error"])
+        return convert(ended["result"]) if convert else ended["result"]
+
+    async def outcome(self, id: str, timeout: Seconds | None = None) -> types.ExecutionResult | None:
+        """Waits for the end of an execution. Returns its outcome, result and error, or None if it goes on."""
+        answer = await self._wait(f"/v1/executions/{id}/result", timeout)
+        return cast("types.ExecutionResult | None", answer)
+
+    async def _wait(self, path: str, timeout: Seconds | None) -> Any:
+        """Asks for an end until there is one, or until the time is over."""
+        deadline = None if timeout is None else clock.monotonic() + milliseconds(timeout) / 1000
+        while True:
+            left = LONGEST_WAIT if deadline is None else max(0.0, deadline - clock.monotonic())
+            wait = min(left, LONGEST_WAIT)
+            answer = await self.transport.get(path, {"wait_ms": milliseconds(wait)}, wait=wait)
+            if answer["outcome"] is not None:
+                return answer
+            if deadline is not None and clock.monotonic() >= deadline:
+                return None
+
+    async def submit_flow(self, flow: Flow) -> FlowRun:
+        """Submits a flow."""
+        body = flow.to_json()
+        if "idempotency_key" not in body:
+            body.setdefault("id", new_id())
+        answer = await self.transport.post("/v1/flows", body)
+        return FlowRun(self, answer["flow"]["id"], answer["executions"], answer["duplicate"])
+
+    def flow(self, id: str, executions: Mapping[str, str] | None = None) -> FlowRun:
+        """Returns the handle of a flow."""
+        return FlowRun(self, id, dict(executions or {}))
+
+    async def flow_result(self, id: str, timeout: Seconds | None = None) -> FlowResult:
+        """Waits for the end of a flow. Raises `WaitTimeout` if it has not ended in time."""
+        ended = await self._wait(f"/v1/flows/{id}/result", timeout)
+        if ended is None:
+            raise WaitTimeout(f"the flow {id} has not ended after {timeout} s")
+        return FlowResult(ended["outcome"], ended["results"], ended.get("result_refs", {}), ended["flow"])
+
+    async def get_flow(self, id: str) -> types.Flow:
+        """Returns a flow with its counts."""
+        return cast(types.Flow, await self.transport.get(f"/v1/flows/{id}"))
+
+    async def list_flows(
+        self,
+        *,
+        state: str | None = None,
+        name: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        submitted_after: datetime | None = None,
+        submitted_before: datetime | None = None,
+    ) -> AsyncGenerator[types.Flow, None]:
+        """Yields flows, newest first."""
+        params = {
+            "state": state,
+            "name": name,
+            "tag": [f"{tag}:{value}" for tag, value in (tags or {}).items()] or None,
+            "submitted_after": None if submitted_after is None else timestamp(submitted_after),
+            "submitted_before": None if submitted_before is None else timestamp(submitted_before),
+        }
+        async for item in self.transport.pages("/v1/flows", params):
+            yield cast(types.Flow, item)
+
+    async def flow_graph(self, id: str) -> types.Graph:
+        """Returns the graph of a flow with the current states."""
+        return cast(types.Graph, await self.transport.get(f"/v1/flows/{id}/graph"))
+
+    async def flow_drawing(self, id: str, format: Literal["dot", "svg"] = "svg") -> str:
+        """Returns the graph of a flow as a picture."""
+        return await self.transport.text(f"/v1/flows/{id}/graph", {"format": format})
+
+    async def explain_flow(self, id: str) -> types.Explanation:
+        """Says why a flow has not ended, or how its outcome came about."""
+        return cast(types.Explanation, await self.transport.get(f"/v1/flows/{id}/explain"))
+
+    async def grow_flow(self, id: str, flow: Flow) -> dict[str, str]:
+        """Adds nodes, edges and groups to a running flow. Returns the executions of the new nodes."""
+        answer = await self.transport.post(f"/v1/flows/{id}/nodes", flow.graph())
+        return cast("dict[str, str]", answer["executions"])
+
+    async def cancel_flow(
+        self,
+        id: str,
+        *,
+        mode: Literal["all", "pending"] = "all",
+        reason: str | None = None,
+        wait: Seconds = 0,
+    ) -> types.Flow:
+        """Cancels the members of a flow that have not ended, or only those that have not started."""
+        body = present({"mode": mode, "reason": reason, "wait_ms": milliseconds(wait)})
+        answer = await self.transport.post(f"/v1/flows/{id}/cancel", body, wait=milliseconds(wait) / 1000)
+        return cast(types.Flow, answer["flow"])
+
+    async def events(
+        self,
+        after: str | None = None,
+        types: Sequence[str] | None = None,
+        *,
+        start: datetime | Literal["now", "beginning"] = "now",
+        execution: str | None = None,
+        flow: str | None = None,
+        tag: str | None = None,
+    ) -> AsyncGenerator[types.Event, None]:
+        """Yields events as they happen, from behind the cursor `after`, or from `start` (default: now).
+
+        Resumes by itself after a broken connection, without a gap or a repetition. Save `event["cursor"]` to continue
+        after a restart. Raises `Gone` if the cursor is older than the log.
+        """
+        params = {
+            "types": ",".join(types) if types else None,
+            "execution": execution,
+            "flow": flow,
+            "tag": tag,
+        }
+        cursor = after
+        if cursor is None and start == "now":
+            # The position is fixed before the first connection, so that a broken one loses nothing.
+            page = await self.transport.get("/v1/events", {"from": "now", "limit": 1})
+            cursor = page["resume_cursor"]
+        if cursor is None:
+            params["from"] = timestamp(start) if isinstance(start, datetime) else "beginning"
+        async with aclosing(resumed(self.transport, "/v1/events", params, cursor)) as messages:
+            async for _, data in messages:
+                yield data
+
+    async def list_workers(self) -> AsyncGenerator[types.Worker, None]:
+        """Yields the workers."""
+        async for item in self.transport.pages("/v1/workers"):
+            yield cast(types.Worker, item)
+
+    async def drain_worker(self, instance: str) -> None:
+        """Asks a worker to finish what it holds and to exit."""
+        await self.transport.post(f"/v1/workers/{instance}/drain")
+
+
+def kind_of(kind: Any) -> tuple[str, Converter | None]:
+    """Returns the kind of a task, and the conversion of its result."""
+    if isinstance(kind, Task):
+        return kind.kind, kind.convert_output
+    return str(kind), None

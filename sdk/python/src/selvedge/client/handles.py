@@ -1,0 +1,165 @@
+"""Handles of what was submitted: `Run` for an execution, `FlowRun` for a flow."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from .. import types
+from ..values import Converter, Seconds
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..flow import Flow
+    from .client import Client
+    from .executions import CancelOptions
+
+T = TypeVar("T")
+
+
+class Run(Generic[T]):
+    """An execution. `id` is its id; `execution` the document that the submission returned, if there was one."""
+
+    def __init__(
+        self,
+        client: Client,
+        id: str,
+        execution: types.Execution | None = None,
+        duplicate: bool = False,
+        convert: Converter | None = None,
+    ) -> None:
+        self.client = client
+        self.id = id
+        self.execution = execution
+        self.duplicate = duplicate
+        self._convert = convert
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id}>"
+
+    async def result(self, timeout: Seconds | None = None) -> T:
+        """Waits for the end and returns the result.
+
+        Raises `NotCompleted` if the execution ended otherwise, and `WaitTimeout` if it has not ended in time.
+        """
+        return await self.client._result(self.id, timeout, self._convert)  # type: ignore[no-any-return]
+
+    async def get(self) -> types.Execution:
+        """Returns the execution as it is now."""
+        return await self.client.get(self.id)
+
+    async def explain(self) -> types.Explanation:
+        """Says why it does not run."""
+        return await self.client.explain(self.id)
+
+    async def cancel(self, **options: Unpack[CancelOptions]) -> types.Execution:
+        """Cancels it. With a grace period its worker is asked first."""
+        return await self.client.cancel(self.id, **options)
+
+    async def replay(self) -> types.Execution:
+        """Runs it again after its end, in a new generation."""
+        return await self.client.replay(self.id)
+
+    async def reschedule(self, when: Seconds | datetime) -> types.Execution:
+        """Moves its start."""
+        return await self.client.reschedule(self.id, when)
+
+    async def signal(self, name: str, payload: Any = None, **options: Any) -> types.SendSignalAnswer:
+        """Sends it a signal."""
+        return await self.client.signal(self.id, name, payload, **options)
+
+    async def priority(self, priority: int) -> types.Execution:
+        """Changes its priority."""
+        return await self.client.priority(self.id, priority)
+
+    async def tags(self, set: Mapping[str, str] | None = None, remove: Sequence[str] | None = None) -> types.Execution:
+        """Changes its tags."""
+        return await self.client.tags(self.id, set, remove)
+
+    async def resume(self) -> types.Execution:
+        """Resumes it, whatever it waits for."""
+        return await self.client.resume(self.id)
+
+    async def steps(self) -> list[types.Step]:
+        """Returns its durable steps, in the order of their start."""
+        return await self.client.steps(self.id)
+
+    async def attempts(self) -> list[types.Attempt]:
+        """Returns its attempts."""
+        return await self.client.attempts(self.id)
+
+    async def waitpoints(self) -> list[types.Waitpoint]:
+        """Returns its waitpoints, without tokens."""
+        return await self.client.execution_waitpoints(self.id)
+
+    async def frames(self, **options: Any) -> list[types.Frame]:
+        """Returns the frames of its latest attempt so far."""
+        return await self.client.frames(self.id, **options)
+
+    def tail(self, **options: Any) -> AsyncGenerator[types.Frame, None]:
+        """Yields frames as they come, until the attempt has ended."""
+        return self.client.tail(self.id, **options)
+
+    async def summary(self) -> types.Summary:
+        """Returns the document into which its summary frames were merged."""
+        return await self.client.summary(self.id)
+
+
+@dataclass(frozen=True)
+class FlowResult:
+    """The end of a flow: its outcome, and the outcomes and results of the nodes without downstreams, by name."""
+
+    outcome: str
+    results: dict[str, types.FlowResultResultsValue]
+    result_refs: dict[str, str]
+    flow: types.Flow
+
+    def __getitem__(self, node: str) -> Any:
+        """Returns the result of a node."""
+        return self.results[node]["result"]
+
+
+class FlowRun:
+    """A flow. `id` is its id; `executions` the ids of its nodes by name, as far as this handle submitted them."""
+
+    def __init__(self, client: Client, id: str, executions: dict[str, str], duplicate: bool = False) -> None:
+        self.client = client
+        self.id = id
+        self.executions = executions
+        self.duplicate = duplicate
+
+    def __repr__(self) -> str:
+        return f"<FlowRun {self.id}>"
+
+    def node(self, name: str) -> Run[Any]:
+        """Returns the handle of a node."""
+        return Run(self.client, self.executions[name])
+
+    async def result(self, timeout: Seconds | None = None) -> FlowResult:
+        """Waits for the end, whatever the outcome. Raises `WaitTimeout` if the flow has not ended in time."""
+        return await self.client.flow_result(self.id, timeout)
+
+    async def get(self) -> types.Flow:
+        """Returns the flow with its counts."""
+        return await self.client.get_flow(self.id)
+
+    async def graph(self) -> types.Graph:
+        """Returns its graph with the current states."""
+        return await self.client.flow_graph(self.id)
+
+    async def explain(self) -> types.Explanation:
+        """Says why it has not ended, or how its outcome came about."""
+        return await self.client.explain_flow(self.id)
+
+    async def grow(self, flow: Flow) -> dict[str, str]:
+        """Adds the nodes, edges and groups of `flow`. Its edges may name existing nodes."""
+        added = await self.client.grow_flow(self.id, flow)
+        self.executions.update(added)
+        return added
+
+    async def cancel(self, **options: Any) -> types.Flow:
+        """Cancels its members."""
+        return await self.client.cancel_flow(self.id, **options)

@@ -1,0 +1,219 @@
+"""Lanes, quotas, budgets, schedules, webhooks, waitpoints and bulk jobs: `client.lanes`, `client.budgets`, …
+
+The fields of `put` and `patch` are those of the HTTP API. Where a field is named `…_ms`, it is in milliseconds.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, Generic, TypeVar, cast
+from urllib.parse import quote
+
+from .. import types
+from .transport import Transport
+
+T = TypeVar("T")
+
+
+class Collection(Generic[T]):
+    """Things with a name, that can be listed, read, put, patched and deleted."""
+
+    path = ""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def _address(self, name: str, action: str = "") -> str:
+        return f"/v1/{self.path}/{quote(name, safe='')}{action}"
+
+    async def list(self, **filters: Any) -> AsyncGenerator[T, None]:
+        """Yields all of them, ordered by name."""
+        async for item in self._transport.pages(f"/v1/{self.path}", filters):
+            yield cast(T, item)
+
+    async def get(self, name: str) -> T:
+        """Returns one, with its current use."""
+        return cast(T, await self._transport.get(self._address(name)))
+
+    async def put(self, name: str, **fields: Any) -> T:
+        """Creates or replaces one."""
+        return cast(T, await self._transport.call("PUT", self._address(name), fields))
+
+    async def patch(self, name: str, **fields: Any) -> T:
+        """Changes only the given fields; None lifts a limit."""
+        return cast(T, await self._transport.call("PATCH", self._address(name), fields))
+
+    async def delete(self, name: str) -> None:
+        """Removes one."""
+        await self._transport.call("DELETE", self._address(name))
+
+
+class Lanes(Collection[types.Lane]):
+    """The queues. Fields: `state`, `concurrency`, `rate`, `weight`."""
+
+    path = "lanes"
+
+    async def pause(self, name: str) -> types.PauseLaneAnswer:
+        """Lets nothing more start."""
+        return cast(types.PauseLaneAnswer, await self._transport.post(self._address(name, "/pause")))
+
+    async def resume(self, name: str) -> types.PauseLaneAnswer:
+        """Ends a pause."""
+        return cast(types.PauseLaneAnswer, await self._transport.post(self._address(name, "/resume")))
+
+
+class Quotas(Collection[types.Quota]):
+    """Limits that executions name. Fields: `rate`, `concurrency`."""
+
+    path = "quotas"
+
+
+class Budgets(Collection[types.Budget]):
+    """Limits of spending. Fields: `limits`, `scope`, `period_ms`, `on_hard`."""
+
+    path = "budgets"
+
+    async def usage(
+        self,
+        name: str,
+        usage: Mapping[str, float],
+        *,
+        dedup_key: str | None = None,
+        execution: str | None = None,
+    ) -> types.ReportUsageAnswer:
+        """Counts spending that no worker reports."""
+        body = {"usage": usage, "dedup_key": dedup_key, "execution": execution}
+        return cast(types.ReportUsageAnswer, await self._transport.post(self._address(name, "/usage"), present(body)))
+
+    async def reset(self, name: str) -> types.ResetBudgetAnswer:
+        """Begins a new period."""
+        return cast(types.ResetBudgetAnswer, await self._transport.post(self._address(name, "/reset")))
+
+
+class Schedules(Collection[types.Schedule]):
+    """Submissions by cron or interval. Fields: `cron`, `time_zone`, `interval_ms`, `submit`, `overlap`, `catch_up`."""
+
+    path = "schedules"
+
+    async def run(self, name: str) -> types.RunScheduleAnswer:
+        """Submits once, now."""
+        return cast(types.RunScheduleAnswer, await self._transport.post(self._address(name, "/run")))
+
+    async def next(self, name: str, count: int = 10) -> builtins.list[str]:
+        """Returns the next times."""
+        answer = await self._transport.get(self._address(name, "/next"), {"count": count})
+        return [item["scheduled_at"] for item in answer["items"]]
+
+    async def runs(self, name: str) -> AsyncGenerator[types.ScheduleRun, None]:
+        """Yields what the schedule has submitted, newest first."""
+        async for item in self._transport.pages(self._address(name, "/runs")):
+            yield cast(types.ScheduleRun, item)
+
+
+class Webhooks(Collection[types.Webhook]):
+    """Events sent to a URL. Fields: `url`, `types`, `filter`, `paused`. The first `put` returns the `secret`."""
+
+    path = "webhooks"
+
+    async def deliveries(self, name: str, **filters: Any) -> AsyncGenerator[types.ListDeliveriesAnswerItemsItem, None]:
+        """Yields the deliveries, newest first."""
+        async for item in self._transport.pages(self._address(name, "/deliveries"), filters):
+            yield cast(types.ListDeliveriesAnswerItemsItem, item)
+
+    async def replay(self, name: str, delivery: str) -> types.ReplayDeliveryAnswer:
+        """Sends a delivery again."""
+        path = self._address(name, f"/deliveries/{quote(delivery, safe='')}/replay")
+        return cast(types.ReplayDeliveryAnswer, await self._transport.post(path))
+
+    async def rotate_secret(self, name: str, grace_ms: int = 0) -> types.RotateWebhookSecretAnswer:
+        """Returns a new secret. The old one signs, too, for the grace period."""
+        path = self._address(name, "/rotate-secret")
+        return cast(types.RotateWebhookSecretAnswer, await self._transport.post(path, {"grace_ms": grace_ms}))
+
+
+class Waitpoints:
+    """The addresses at which people and services answer an execution."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def list(
+        self, *, state: str | None = None, source: str | None = None, execution: str | None = None
+    ) -> AsyncGenerator[types.Waitpoint, None]:
+        """Yields waitpoints, newest first."""
+        filters = {"state": state, "source": source, "execution": execution}
+        async for item in self._transport.pages("/v1/waitpoints", filters):
+            yield cast(types.Waitpoint, item)
+
+    async def get(self, id: str) -> types.Waitpoint:
+        """Returns one, without its token."""
+        return cast(types.Waitpoint, await self._transport.get(f"/v1/waitpoints/{id}"))
+
+    async def signal(
+        self,
+        id: str,
+        token: str,
+        payload: Any = None,
+        *,
+        name: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> types.Delivery:
+        """Delivers a signal. Needs nothing but the token."""
+        body = {"token": token, "name": name, "idempotency_key": idempotency_key}
+        body = {**present(body), "payload": payload}
+        return cast(types.Delivery, await self._transport.post(f"/v1/waitpoints/{id}/signal", body))
+
+    async def answer(self, id: str, payload: Any = None, *, name: str | None = None) -> types.Delivery:
+        """Delivers a signal as an operator, without the token."""
+        body = {**present({"name": name}), "payload": payload}
+        return cast(types.Delivery, await self._transport.post(f"/v1/waitpoints/{id}/answer", body))
+
+    async def look(self, id: str, token: str) -> types.LookAtWaitpointAnswer:
+        """Shows the question to the holder of the token."""
+        path = f"/v1/waitpoints/{id}/look"
+        return cast(types.LookAtWaitpointAnswer, await self._transport.post(path, {"token": token}))
+
+    async def reissue(self, id: str, expires_ms: int | None = None) -> types.ReissueWaitpointAnswer:
+        """Returns a new token; the old one ends."""
+        path = f"/v1/waitpoints/{id}/reissue"
+        return cast(
+            types.ReissueWaitpointAnswer,
+            await self._transport.post(path, present({"expires_ms": expires_ms})),
+        )
+
+    async def revoke(self, id: str) -> types.RevokeWaitpointAnswer:
+        """Ends the token."""
+        return cast(types.RevokeWaitpointAnswer, await self._transport.post(f"/v1/waitpoints/{id}/revoke"))
+
+
+class BulkJobs:
+    """Actions on any number of executions, in the background."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def start(
+        self, action: Mapping[str, Any], *, filter: Mapping[str, Any] | None = None, all: bool = False
+    ) -> types.StartBulkJobAnswer:
+        """Starts a job for all executions that match."""
+        body = {"action": action, "filter": filter, "all": all or None}
+        return cast(types.StartBulkJobAnswer, await self._transport.post("/v1/bulk-jobs", present(body)))
+
+    async def get(self, id: str) -> types.BulkJob:
+        """Returns the job with its progress."""
+        return cast(types.BulkJob, await self._transport.get(f"/v1/bulk-jobs/{id}"))
+
+    async def list(self) -> AsyncGenerator[types.BulkJob, None]:
+        """Yields the jobs, newest first."""
+        async for item in self._transport.pages("/v1/bulk-jobs"):
+            yield cast(types.BulkJob, item)
+
+    async def stop(self, id: str) -> types.BulkJob:
+        """Stops the job. What it has done stays done."""
+        return cast(types.BulkJob, await self._transport.call("DELETE", f"/v1/bulk-jobs/{id}"))
+
+
+def present(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields that are not None."""
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,164 @@
+"""The exceptions of the SDK.
+
+A request that the server refuses raises a `Problem`, by its status and code. A handler raises `Retry`, `Permanent`,
+`Delay` or `Release` to say how its attempt ends.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from . import types
+
+
+class SelvedgeError(Exception):
+    """The base of all exceptions of this package."""
+
+
+class ConnectionFailed(SelvedgeError, ConnectionError):
+    """The server could not be reached, or did not answer. The request may have taken effect."""
+
+
+class WaitTimeout(SelvedgeError, TimeoutError):
+    """The execution or flow has not ended within the given time. It goes on."""
+
+
+class NotCompleted(SelvedgeError):
+    """The execution ended other than completed. Raised by `result`."""
+
+    def __init__(self, execution_id: str, outcome: str, error: types.Failure | None) -> None:
+        self.execution_id = execution_id
+        self.outcome = outcome
+        self.error = error
+        reason = f": {error['message']}" if error else ""
+        super().__init__(f"the execution {execution_id} ended as {outcome}{reason}")
+
+
+class Problem(SelvedgeError):
+    """The server refused a request: `application/problem+json` of RFC 9457. Match on the class or on `code`."""
+
+    def __init__(self, document: types.Problem | dict[str, Any]) -> None:
+        self.document: dict[str, Any] = dict(document)
+        self.status: int = self.document.get("status", 500)
+        self.code: str = self.document.get("code", "internal")
+        self.detail: str = self.document.get("detail", "")
+        self.pointer: str | None = self.document.get("pointer")
+        self.retry_after_ms: int | None = self.document.get("retry_after_ms")
+        place = f" (at {self.pointer})" if self.pointer else ""
+        super().__init__(f"{self.code}: {self.detail}{place}")
+
+
+class BadRequest(Problem):
+    """400: the request is not JSON, or its cursor is not valid."""
+
+
+class Unauthorized(Problem):
+    """401: the key or token is missing, wrong, expired or revoked."""
+
+
+class Forbidden(Problem):
+    """403: the role of the key does not permit the request."""
+
+
+class NotFound(Problem):
+    """404: there is no such thing in the namespace."""
+
+
+class Conflict(Problem):
+    """409: the state does not permit the request."""
+
+
+class IdempotencyMismatch(Conflict):
+    """409 `idempotency_mismatch`: the id or key was used with other content."""
+
+
+class VersionMismatch(Conflict):
+    """409 `version_mismatch`: the execution has changed since the version in `if_version`."""
+
+
+class AlreadyTerminal(Conflict):
+    """409 `already_terminal`: the execution has ended."""
+
+
+class StaleLease(Conflict):
+    """409 `stale_lease`: the lease of the attempt has ended. Its work is to be discarded."""
+
+
+class Superseded(Conflict):
+    """409 `superseded`: a newer process has the instance name of the worker."""
+
+
+class Gone(Problem):
+    """410: the cursor is older than the log, or does not belong to it. Read from the beginning, or from now."""
+
+
+class PayloadTooLarge(Problem):
+    """413: an input, result or body is too large. Store the data elsewhere and send a reference."""
+
+
+class Invalid(Problem):
+    """422: the field at `pointer` is wrong."""
+
+
+class RateLimited(Problem):
+    """429: too many requests, also after the retries of the client."""
+
+
+class Unavailable(Problem):
+    """503: the store is away or the server shuts down, also after the retries of the client."""
+
+
+_BY_CODE: dict[str, type[Problem]] = {
+    "idempotency_mismatch": IdempotencyMismatch,
+    "version_mismatch": VersionMismatch,
+    "already_terminal": AlreadyTerminal,
+    "stale_lease": StaleLease,
+    "superseded": Superseded,
+}
+_BY_STATUS: dict[int, type[Problem]] = {
+    400: BadRequest,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+    413: PayloadTooLarge,
+    422: Invalid,
+    429: RateLimited,
+    503: Unavailable,
+}
+
+
+def problem(document: types.Problem | dict[str, Any]) -> Problem:
+    """Returns the exception of a problem document."""
+    code, status = str(document.get("code")), int(document.get("status", 500))
+    return _BY_CODE.get(code, _BY_STATUS.get(status, Problem))(document)
+
+
+class Retry(SelvedgeError):
+    """Raised by a handler: the attempt failed. It is retried after `after` seconds, or the back-off."""
+
+    def __init__(self, message: str = "the handler asks for a retry", *, after: float | timedelta | None = None):
+        super().__init__(message)
+        self.after = after
+
+
+class Permanent(SelvedgeError):
+    """Raised by a handler: the execution failed, and a retry would not help."""
+
+
+class Delay(SelvedgeError):
+    """Raised by a handler: put the execution back until a time, or for some seconds. Charges no retry."""
+
+    def __init__(self, until: float | timedelta | datetime) -> None:
+        super().__init__(f"the handler puts the execution back: {until}")
+        self.until = until
+
+
+class Release(SelvedgeError):
+    """Raised by a handler: put the execution back now, for any worker. Charges no retry."""
+
+
+class AttemptOver(SelvedgeError):
+    """The attempt has ended, so that its context can do nothing more. The next attempt continues the work."""

@@ -1,0 +1,108 @@
+"""A flow to submit: nodes, the edges between them, and the policies that decide when a node runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from .options import NodeOptions, submission
+from .values import Seconds, milliseconds
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .task import Task
+
+When = Literal["success", "failure", "failure_or_skipped", "finished"]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of a flow. Name it in `after` of a later node, or use `node.when("failure")` there."""
+
+    name: str
+    condition: When = "success"
+
+    def when(self, condition: When) -> Node:
+        """Returns the node with the outcome for which a downstream waits: success (default), failure, …"""
+        return Node(self.name, condition)
+
+
+def any_of(*, let_run: bool = False) -> dict[str, Any]:
+    """The policy of a node that runs as soon as one edge holds. The other upstreams are cancelled, or run on."""
+    return {"type": "any_of", "on_satisfied": "let_run" if let_run else "cancel_remaining"}
+
+
+def quorum(k: int, *, let_run: bool = False) -> dict[str, Any]:
+    """The policy of a node that runs as soon as `k` edges hold. The other upstreams are cancelled, or run on."""
+    return {"type": "quorum", "k": k, "on_satisfied": "let_run" if let_run else "cancel_remaining"}
+
+
+class Flow:
+    """A graph of executions, submitted in one call: `client.submit_flow(flow)`.
+
+    >>> flow = Flow("report")
+    >>> sales, costs = flow.add("sales", "load", "sales"), flow.add("costs", "load", "costs")
+    >>> total = flow.add("total", "sum", after=[sales, costs])
+    """
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        id: str | None = None,
+        idempotency_key: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        deadline: Seconds | None = None,
+        retention: Seconds | None = None,
+        defaults: NodeOptions | None = None,
+    ) -> None:
+        self.nodes: list[dict[str, Any]] = []
+        self.edges: list[dict[str, Any]] = []
+        self.groups: list[dict[str, Any]] = []
+        self._fields: dict[str, Any] = {
+            "name": name,
+            "id": id,
+            "idempotency_key": idempotency_key,
+            "tags": tags,
+        }
+        self._fields["deadline_ms"] = None if deadline is None else milliseconds(deadline)
+        self._fields["retention_ms"] = None if retention is None else milliseconds(retention)
+        if defaults:
+            fields = submission("", dict(defaults))
+            del fields["kind"]
+            self._fields["defaults"] = fields
+
+    def add(
+        self,
+        name: str,
+        kind: str | Task[Any, Any],
+        input: Any = None,
+        *,
+        after: Iterable[Node | str] | Node | str = (),
+        when: When | None = None,
+        policy: Literal["all_of", "any_of"] | dict[str, Any] | None = None,
+        **options: Unpack[NodeOptions],
+    ) -> Node:
+        """Adds a node, and edges from the nodes in `after`.
+
+        `when` is the condition of all these edges; `node.when(…)` of one. The policy is `all_of` (default), `any_of`,
+        or the result of the functions `any_of` and `quorum`.
+        """
+        body = submission(kind if isinstance(kind, str) else kind.kind, options)
+        self.nodes.append({"name": name, **body, "input": input})
+        for upstream in [after] if isinstance(after, (Node, str)) else after:
+            node = upstream if isinstance(upstream, Node) else Node(upstream)
+            self.edges.append({"from": node.name, "to": name, "when": when or node.condition})
+        if policy is not None:
+            self.groups.append({"node": name, "policy": {"type": policy} if isinstance(policy, str) else policy})
+        return Node(name)
+
+    def graph(self) -> dict[str, Any]:
+        """Returns the nodes, edges and groups."""
+        return {"nodes": self.nodes, "edges": self.edges, "groups": self.groups}
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the body of the submission."""
+        return {**{name: value for name, value in self._fields.items() if value is not None}, **self.graph()}

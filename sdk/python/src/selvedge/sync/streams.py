@@ -1,0 +1,60 @@
+# Generated from client/streams.py by scripts/generate.py.
+"""Server-sent events that resume by themselves: the event log, and the frames of an execution."""
+
+from __future__ import annotations
+
+import time
+import contextlib
+import json
+from collections.abc import Generator, Iterator, Mapping
+from typing import Any
+
+import httpx
+
+from ..errors import Problem
+from ..http import backoff
+from .transport import RETRIED, Transport
+
+
+def messages(lines: Iterator[str]) -> Generator[tuple[str, str | None, Any], None, None]:
+    """Yields the type, the id and the parsed data of each message of an event stream."""
+    kind, number, data = "message", None, []
+    for line in lines:
+        if line.startswith(":"):
+            continue
+        if line:
+            name, _, value = line.partition(":")
+            value = value.removeprefix(" ")
+            if name == "event":
+                kind = value
+            elif name == "id":
+                number = value
+            elif name == "data":
+                data.append(value)
+        elif data:
+            yield kind, number, json.loads("\n".join(data))
+            kind, number, data = "message", None, []
+
+
+def resumed(
+    transport: Transport, path: str, params: Mapping[str, Any], last_id: str | None
+) -> Generator[tuple[str, Any], None, None]:
+    """Yields the type and data of messages. After a broken connection it continues behind the last one."""
+    attempt = 0
+    while True:
+        try:
+            with (
+                transport.stream(path, params, last_id) as lines,
+                contextlib.closing(messages(lines)) as found,
+            ):
+                for kind, number, data in found:
+                    attempt = 0
+                    last_id = number or last_id
+                    yield kind, data
+        except httpx.RequestError:
+            pass
+        except Problem as problem:
+            if problem.status not in RETRIED:
+                raise
+        time.sleep(backoff(attempt))
+        attempt += 1

@@ -1,0 +1,23 @@
+"""The worker, and what its handlers use."""
+
+from .approval import Approval, Vote
+from .context import Context
+from .runner import Item
+from .signals import Child, Signal, Until, Usage, Waitpoint, WaitResult
+from .sync_context import SyncContext
+from .worker import Worker
+
+__all__ = [
+    "Approval",
+    "Child",
+    "Context",
+    "Item",
+    "Signal",
+    "SyncContext",
+    "Until",
+    "Usage",
+    "Vote",
+    "WaitResult",
+    "Waitpoint",
+    "Worker",
+]

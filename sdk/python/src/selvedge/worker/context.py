@@ -1,0 +1,389 @@
+"""The first argument of a handler: its attempt, its durable steps and waits, its children, its stream."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import json
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
+
+from ..client import Client
+from ..errors import Permanent, Problem
+from ..flow import Flow
+from ..options import NodeOptions, submission
+from ..task import Task
+from ..values import Seconds, converter, dumps, milliseconds
+from .approval import Approval, Ask, run_approval
+from .attempt import Attempt, refuses_content
+from .branches import Branch, Group, run_all, run_race
+from .calls import call
+from .relatives import Upstream
+from .signals import Child, Condition, Signal, Until, Usage, Waitpoint, WaitResult, read_wait
+from .waitpoints import create_waitpoints
+
+if TYPE_CHECKING:
+    from typing_extensions import ParamSpec, Unpack
+
+    P = ParamSpec("P")
+
+T = TypeVar("T")
+
+usage_of_step: contextvars.ContextVar[list[bytes] | None] = contextvars.ContextVar("usage_of_step", default=None)
+"""The usage that the running step has reported, to be sent with its record. None outside of a step."""
+
+
+class Context:
+    """The attempt that a handler runs, or a branch of it."""
+
+    def __init__(self, attempt: Attempt, prefix: str = "", group: Group | None = None) -> None:
+        self._attempt = attempt
+        self._prefix = prefix
+        self._group = group
+        self.upstream = Upstream(attempt.client, attempt.claim)
+        """The results of the upstreams that completed, by node name."""
+
+    @property
+    def execution_id(self) -> str:
+        """The id of the execution. The same in every attempt."""
+        return self._attempt.execution_id
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt, from 0. Every claim counts, also one after a wait."""
+        return self._attempt.claim["attempt"]
+
+    @property
+    def generation(self) -> int:
+        """How many times the execution has been replayed."""
+        return self._attempt.claim["execution"]["generation"]
+
+    @property
+    def idempotency_key(self) -> str:
+        """A key for calls to other services. The same in every attempt; a replay has another."""
+        return f"{self.execution_id}-{self.generation}"
+
+    @property
+    def kind(self) -> str:
+        """The kind of the execution."""
+        return self._attempt.claim["execution"]["kind"]
+
+    @property
+    def tags(self) -> Mapping[str, str]:
+        """The tags of the execution."""
+        return self._attempt.claim["execution"]["tags"]
+
+    @property
+    def execution(self) -> Mapping[str, Any]:
+        """The whole execution, as it was claimed."""
+        return cast("Mapping[str, Any]", self._attempt.claim["execution"])
+
+    @property
+    def traceparent(self) -> str | None:
+        """The parent of the handler's spans (W3C Trace Context), if there is a trace."""
+        return self._attempt.claim["traceparent"]
+
+    @property
+    def input(self) -> Any:
+        """The input, as parsed JSON."""
+        return self._attempt.claim["execution"].get("input")
+
+    @property
+    def children(self) -> Mapping[str, Child]:
+        """The children that earlier attempts spawned, by name, without those whose results are too large."""
+        found = self._attempt.claim["children"]
+        return {name: Child(name, child["outcome"], child["result"]) for name, child in found.items()}
+
+    @property
+    def signals(self) -> Sequence[Signal]:
+        """The signals that ended the latest suspension."""
+        found = self._attempt.claim["signals"]
+        return [Signal(item["name"], item["payload"], item["source"], item["waitpoint"]) for item in found]
+
+    @property
+    def client(self) -> Client:
+        """The client of the worker, for calls about other executions."""
+        return self._attempt.client
+
+    @property
+    def cancelled(self) -> asyncio.Event:
+        """Set when the execution should stop: its cancel was requested, or its lease is lost."""
+        return self._attempt.cancelled
+
+    # Steps
+
+    @overload
+    async def step(
+        self, name: str, function: Callable[P, Awaitable[T]], /, *arguments: P.args, **named: P.kwargs
+    ) -> T: ...
+    @overload
+    async def step(self, name: str, function: Callable[P, T], /, *arguments: P.args, **named: P.kwargs) -> T: ...
+
+    async def step(self, name: str, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
+        """Runs a function once and records its result. Later attempts get the recorded result without running it.
+
+        The name must be unique in the execution. The result is stored as JSON, and the returned value is read back from
+        that JSON, so that every attempt sees the same value; a return annotation converts it. An exception is not
+        recorded. A plain function runs in a thread.
+
+        If the process dies after the effect of the function and before the record, a later attempt runs it again. Where
+        that matters, pass `ctx.idempotency_key` to the other service.
+        """
+        full_name = self._request(name)
+        tracker = self._attempt.tracker
+        with tracker.reserve(full_name) as keep:
+            convert = converter(_return_annotation(function))
+            if full_name in tracker.recorded:
+                keep()
+                return _read_back(full_name, convert, tracker.recorded[full_name])
+            await self._may_begin()
+            with tracker.busy(), Group.counted(self._group):
+                begun = time.monotonic()
+                usage: list[bytes] = []
+                token = usage_of_step.set(usage)
+                try:
+                    result = await call(function, *arguments, **named)
+                except Exception:
+                    if usage:
+                        await self._attempt.report(*usage)
+                    raise
+                finally:
+                    usage_of_step.reset(token)
+                try:
+                    encoded = dumps(result)
+                except (TypeError, ValueError) as error:
+                    raise Permanent(f"the result of the step {full_name!r} is not JSON: {error}") from error
+                keep()
+                await self._record(full_name, "step", encoded, time.monotonic() - begun, usage)
+                return _read_back(full_name, convert, json.loads(encoded))
+
+    def allow_vanished_steps(self) -> None:
+        """Lets this attempt return without every recorded step, for steps that were removed on purpose."""
+        self._attempt.tracker.all_optional = True
+
+    def _name(self, name: str) -> str:
+        return self._prefix + name
+
+    def _request(self, name: str) -> str:
+        """Requests a step of this branch and returns its full name."""
+        full_name = self._name(name)
+        self._attempt.tracker.request(full_name)
+        return full_name
+
+    async def _may_begin(self) -> None:
+        """Raises if the attempt is over. Never returns if another branch of the group has failed."""
+        self._attempt.check()
+        if self._group is not None and self._group.is_stopped():
+            await asyncio.get_running_loop().create_future()
+
+    async def _record(
+        self, full_name: str, kind: str, result: bytes, seconds: float, usage: Sequence[bytes] = ()
+    ) -> None:
+        fields = {"name": full_name, "kind": kind, "duration_ms": milliseconds(seconds)}
+        op = self._attempt.encode("step", fields, ("result", result))
+        try:
+            await self._attempt.report(op, *usage)
+        except Problem as refusal:
+            if refuses_content(refusal):
+                raise Permanent(f"the step {full_name!r} was refused: {refusal}") from refusal
+            raise
+
+    # Waits
+
+    async def sleep(self, name: str, duration: Seconds) -> None:
+        """Sleeps without holding a worker. The time counts from the first attempt that reached the sleep."""
+        await self._wait(name, "sleep", Until.after(duration), None)
+
+    async def sleep_until(self, name: str, time: datetime) -> None:
+        """Sleeps until a time, without holding a worker."""
+        await self._wait(name, "sleep", Until.at(time), None)
+
+    async def wait_for_signal(
+        self, signal: str, *, timeout: Seconds | None = None, name: str | None = None
+    ) -> Signal | None:
+        """Waits for a signal, without holding a worker. Returns None after the timeout, or if an operator resumed it.
+
+        A signal that came earlier counts if no other wait has taken it. `name` is the name of the step, by default that
+        of the signal; give one to wait for the same signal twice.
+        """
+        waited = await self._wait(name or signal, "wait", Until.signal(signal), timeout)
+        return waited.signals[0] if waited.signals else None
+
+    async def wait(self, name: str, until: Condition, *, timeout: Seconds | None = None) -> WaitResult:
+        """Waits until a condition holds, such as `Until.all(Until.signal("paid"), Until.signal("packed"))`."""
+        return await self._wait(name, "wait", until, timeout)
+
+    async def join(self, name: str = "join") -> dict[str, Child]:
+        """Waits for the end of all children that were not detached. Returns all children by name, with results."""
+        await self._wait(name, "join", Until.children(), None)
+        children = dict(self.children)
+        for child, execution in self._attempt.claim["children_refs"].items():
+            ended = await self.client.outcome(execution, 0)
+            children[child] = Child(child, ended["outcome"] if ended else None, ended["result"] if ended else None)
+        return children
+
+    async def _wait(self, name: str, kind: str, condition: Condition, timeout: Seconds | None) -> WaitResult:
+        full_name = self._request(name)
+        tracker = self._attempt.tracker
+        with tracker.reserve(full_name) as keep:
+            if full_name in tracker.recorded:
+                keep()
+                return read_wait(tracker.recorded[full_name], full_name)
+            self._attempt.check()
+            wait: dict[str, Any] = {"step": full_name, "kind": kind, "condition": condition, "on_timeout": "resume"}
+            if timeout is not None:
+                wait["timeout_ms"] = milliseconds(timeout)
+            with tracker.open_wait(wait):
+                await asyncio.get_running_loop().create_future()
+                raise AssertionError("an open wait never returns")
+
+    # People
+
+    async def waitpoint(
+        self,
+        name: str,
+        *,
+        source: str | None = None,
+        expires: Seconds | None = None,
+        signals: Sequence[str] | None = None,
+        prompt: str | None = None,
+    ) -> Waitpoint:
+        """Creates an address at which the holder of its token delivers one signal, by default of the same name.
+
+        The same name again, also in a later attempt, returns the same waitpoint.
+        """
+        fields: dict[str, Any] = {"name": name, "source": source, "signals": signals, "prompt": prompt}
+        fields["expires_ms"] = None if expires is None else milliseconds(expires)
+        found = {field: value for field, value in fields.items() if value is not None}
+        return (await create_waitpoints(self._attempt, [found]))[0]
+
+    async def approval(
+        self,
+        name: str,
+        *,
+        of: Sequence[str],
+        ask: Ask,
+        at_least: int | None = None,
+        timeout: Seconds | None = None,
+        prompt: str | None = None,
+    ) -> Approval:
+        """Asks several people and waits until enough have agreed, or so many have declined that not enough are left.
+
+        `ask(person, waitpoint)` is a durable step for each person; it sends the token of the waitpoint. `at_least` is
+        the number that must agree, by default all. A delivery agrees, unless it names the signal `NAME/reject`.
+        """
+        return await run_approval(self, name, list(of), ask, at_least, timeout, prompt)
+
+    # Branches
+
+    async def race(self, name: str, branches: Mapping[str, Branch[T]]) -> T:
+        """Runs branches concurrently, and returns the result of the first that ends. The others are cancelled.
+
+        A branch is a function that takes a context of its own. The winner is recorded, so that later attempts take the
+        same branch.
+        """
+        return await run_race(self, name, branches)
+
+    async def all(self, name: str, branches: Mapping[str, Branch[T]]) -> dict[str, T]:
+        """Runs branches concurrently until all have ended, and returns their results by name.
+
+        After a failure no branch begins another step; when the running steps have ended, the failure is raised.
+        """
+        return await run_all(self, name, branches)
+
+    # Children
+
+    async def spawn(
+        self,
+        kind: str | Task[Any, Any],
+        input: Any = None,
+        *,
+        name: str | None = None,
+        detach: bool = False,
+        **options: Unpack[NodeOptions],
+    ) -> str:
+        """Adds a child to the flow of this execution, and returns its id. The same name again changes nothing.
+
+        Children are cancelled if this execution ends other than completed, unless they are detached. The name is by
+        default the kind.
+        """
+        kind = kind if isinstance(kind, str) else kind.kind
+        flow = Flow()
+        flow.nodes.append({**submission(kind, options), "name": name or kind, "input": input})
+        return (await self.spawn_flow(flow, detach=detach))[name or kind]
+
+    async def spawn_flow(self, flow: Flow, *, detach: bool = False) -> dict[str, str]:
+        """Adds several children with edges between them, and returns their ids by name."""
+        op = self._attempt.encode("spawn", {**flow.graph(), "detach": detach})
+        (result,) = await self._attempt.report(op)
+        return cast("dict[str, str]", result["executions"])
+
+    # Reports
+
+    async def frame(
+        self,
+        data: Any,
+        kind: Literal["stdout", "stderr", "event", "blob"] = "event",
+        *,
+        mode: Literal["durable", "best_effort", "summary"] = "durable",
+        correlation_id: str | None = None,
+    ) -> None:
+        """Appends to the stream of this attempt: output, or a token of a language model."""
+        fields = {"kind": kind, "mode": mode, "op_id": self._attempt.op_id()}
+        if correlation_id is not None:
+            fields["correlation_id"] = correlation_id
+        await self._attempt.report(self._attempt.encode("frame", fields, ("data", dumps(data))))
+
+    async def summarise(self, patch: Mapping[str, Any]) -> None:
+        """Applies a JSON merge patch to the summary of this attempt, which readers get as a whole."""
+        await self.frame(patch, mode="summary")
+
+    async def progress(self, percent: float | None = None, message: str | None = None) -> None:
+        """Reports progress: a percentage from 0 to 100, and a message."""
+        fields: dict[str, Any] = {"op_id": self._attempt.op_id()}
+        if percent is not None:
+            fields["percent"] = percent
+        if message is not None:
+            fields["message"] = message
+        await self._attempt.report(self._attempt.encode("progress", fields))
+
+    async def usage(self, budget: str, *, dedup_key: str | None = None, **amounts: float) -> Usage:
+        """Counts spending on a budget, by dimension: `await ctx.usage("tokens", tokens=3120)`.
+
+        Within a step the usage is sent together with the record of the step, so that a breach does not lose the result
+        that was paid for. Outside of one it is sent at once, and the answer says which limits are reached. If the
+        budget suspends or fails the execution, the handler ends at its next durable operation; a result that it returns
+        before that still counts. Each call counts, unless `dedup_key` was used before.
+        """
+        fields = {"budget": budget, "usage": amounts, "dedup_key": dedup_key or str(uuid.uuid4())}
+        op = self._attempt.encode("usage", fields)
+        deferred = usage_of_step.get()
+        if deferred is not None:
+            deferred.append(op)
+            return Usage([], None)
+        (result,) = await self._attempt.report(op)
+        return Usage(result.get("breached", []), result["state"])
+
+
+def _return_annotation(function: Callable[..., Any]) -> Any:
+    """Returns the return type of a function, if it is known and not written as text."""
+    annotation = getattr(function, "__annotations__", {}).get("return")
+    if not isinstance(annotation, str):
+        return annotation
+    names = getattr(function, "__globals__", {})
+    return names.get(annotation)
+
+
+def _read_back(name: str, convert: Callable[[Any], Any] | None, value: Any) -> Any:
+    if convert is None:
+        return value
+    try:
+        return convert(value)
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise Permanent(
+            f"the recorded result of the step {name!r} is not what the handler expects: {error}; give a step whose "
+            "result type has changed another name"
+        ) from error
