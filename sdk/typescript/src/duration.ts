@@ -27,3 +27,13 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
     signal?.addEventListener("abort", stop, { once: true });
   });
 }
+
+/** Waits for a promise, but not longer than this many milliseconds. */
+export async function within(ms: number, promise: Promise<unknown>): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const limit = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms);
+  });
+  await Promise.race([promise, limit]);
+  clearTimeout(timer);
+}

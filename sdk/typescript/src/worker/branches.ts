@@ -43,7 +43,7 @@ export async function race<T>(
     return branch(new Context(attempt, scope.under(winner)));
   }
   const begun = Date.now();
-  const running = branches.map(([branch, run]) => ({ branch, ...start(attempt, scope.under(branch), run) }));
+  const running = branches.map((branch) => start(attempt, scope, branch));
   const winner = await firstToEnd(tracker, running);
   const dropLosers = () => {
     for (const { scope } of running) scope.drop();
@@ -74,7 +74,7 @@ export async function all<T>(
   if (branches.length === 0) return [];
   checkNames("group", outer.name(name), branches);
   const group = outer.under(name);
-  const running = branches.map(([branch, run]) => start(attempt, group.under(branch), run));
+  const running = branches.map((branch) => start(attempt, group, branch));
   const failed = Promise.race(
     running.map(async (one) => {
       await one.ended;
@@ -92,6 +92,7 @@ export async function all<T>(
 }
 
 interface Running<T> {
+  branch: string;
   scope: Scope;
   ended: Promise<void>;
   isEnded: boolean;
@@ -99,17 +100,19 @@ interface Running<T> {
   failure: { error: unknown } | undefined;
 }
 
-function start<T>(attempt: Attempt, scope: Scope, branch: Branch<T>): Running<T> {
-  const running: Running<T> = { scope, ended: Promise.resolve(), isEnded: false, value: undefined, failure: undefined };
-  const run = async () => {
+function start<T>(attempt: Attempt, group: Scope, [branch, run]: NamedBranch<T>): Running<T> {
+  const scope = group.under(branch);
+  const ended = Promise.resolve();
+  const running: Running<T> = { branch, scope, ended, isEnded: false, value: undefined, failure: undefined };
+  const runs = async () => {
     try {
-      running.value = await branch(new Context(attempt, scope));
+      running.value = await run(new Context(attempt, scope));
     } catch (error) {
       running.failure = { error };
     }
     running.isEnded = true;
   };
-  running.ended = run();
+  running.ended = runs();
   return running;
 }
 

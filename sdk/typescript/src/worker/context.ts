@@ -3,6 +3,7 @@
 
 import type { Client } from "../client/client.js";
 import { type Duration, milliseconds } from "../duration.js";
+import { Permanent } from "../errors.js";
 import { toWire } from "../fields.js";
 import type { Flow, NodeOptions } from "../flow.js";
 import { type Kind, kindName } from "../task.js";
@@ -235,8 +236,7 @@ export class Context {
     const step = tracker.request(this.#scope, name);
     tracker.reserve(step);
     if (tracker.has(step)) {
-      const recorded = tracker.recorded(step) as { resumed_by: WaitResult["resumedBy"]; signals: ReceivedSignal[] };
-      return { resumedBy: recorded.resumed_by, signals: recorded.signals };
+      return recordedWait(step, tracker.recorded(step));
     }
     this.#attempt.checkWaits(step);
     const timeout_ms = limit.timeout === undefined ? undefined : milliseconds(limit.timeout);
@@ -353,6 +353,15 @@ export class Context {
     const reported = this.#attempt.report(op, { ...fields, op_id: this.#attempt.nextOpId() });
     return quiet(reported.then(() => undefined));
   }
+}
+
+/** Returns the end of a wait as the server recorded it. */
+function recordedWait(step: string, recorded: unknown): WaitResult {
+  const { resumed_by, signals } = (recorded ?? {}) as { resumed_by?: WaitResult["resumedBy"]; signals?: ReceivedSignal[] };
+  if (resumed_by && Array.isArray(signals)) return { resumedBy: resumed_by, signals };
+  throw new Permanent(
+    `the step "${step}" was recorded as a step by an earlier attempt and is a wait here; give the changed step another name`,
+  );
 }
 
 /** Lets a handler leave a promise unawaited: its rejection does not end the process. */

@@ -5,7 +5,7 @@
 
 import { backoff, isTemporary } from "../client/transport.js";
 import type { Client } from "../client/client.js";
-import { pause } from "../duration.js";
+import { pause, within } from "../duration.js";
 import { Problem, problemOf, Superseded } from "../errors.js";
 import { fromWire } from "../fields.js";
 import type * as wire from "../wire.js";
@@ -268,7 +268,7 @@ export class Driver {
     await this.#idleWithin(graceMs);
     for (const attempt of this.#running.values()) attempt.release();
     await this.#idleWithin(RELEASE_LIMIT_MS);
-    await Promise.race([this.#reporter.idle(), pause(RELEASE_LIMIT_MS)]);
+    await within(RELEASE_LIMIT_MS, this.#reporter.idle());
     this.#heartbeat.stop();
     await this.#depart();
     this.#end(this.#summary);
@@ -277,13 +277,10 @@ export class Driver {
 
   async #idleWithin(limitMs: number): Promise<void> {
     if (this.#running.size === 0) return;
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, limitMs);
-      this.#onIdle = () => {
-        clearTimeout(timer);
-        resolve();
-      };
+    const idle = new Promise<void>((resolve) => {
+      this.#onIdle = resolve;
     });
+    await within(limitMs, idle);
   }
 
   /** Tells the server that the worker has gone, so that remaining leases are put back at once instead of expiring. */

@@ -87,13 +87,9 @@ export class Reporter {
     // Attempts that end in the same turn of the event loop share a report.
     await new Promise<void>((resolve) => setImmediatePortable(resolve));
     for (let failures = 0; this.#queue.length > 0; ) {
-      const batch = this.#take();
-      if (await this.#sendBatch(batch)) {
-        failures = 0;
-      } else {
-        failures += 1;
-        await pause(backoff(failures));
-      }
+      const failure = await this.#sendBatch(this.#take());
+      failures = failure ? failures + 1 : 0;
+      if (failure) await pause(failure.retryAfterMs ?? backoff(failures));
     }
     this.#sending = undefined;
   }
@@ -109,8 +105,8 @@ export class Reporter {
     return this.#queue.splice(0, count);
   }
 
-  /** Sends operations in one report. Returns false if they are queued again because the server is away. */
-  async #sendBatch(batch: QueuedOp[]): Promise<boolean> {
+  /** Sends operations in one report. Returns the reason if they are queued again because the server is away. */
+  async #sendBatch(batch: QueuedOp[]): Promise<{ retryAfterMs?: number } | undefined> {
     const claim = this.#claimer.nextClaim();
     const none: NextClaims = { claims: [], drain: false, error: undefined };
     try {
@@ -120,12 +116,12 @@ export class Reporter {
       });
       const error = answer.claim_error && problemOf(fromWire(answer.claim_error));
       if (claim) this.#claimer.claimed({ claims: answer.claims, drain: answer.drain ?? false, error });
-      return true;
+      return undefined;
     } catch (error) {
       if (claim) this.#claimer.claimed(none);
       if (isTemporary(error)) {
         this.#queueAgain(batch, error);
-        return false;
+        return error instanceof Problem ? error : {};
       }
       if (batch.length > 1) {
         // The operation that spoils the report is refused alone.
@@ -133,7 +129,7 @@ export class Reporter {
       } else {
         batch[0]?.reject(error);
       }
-      return true;
+      return undefined;
     }
   }
 
