@@ -77,7 +77,8 @@ async function interpret(actions, ctx, variables, scenario) {
 
 const doing = {
   return: ({ value }) => new Returned(value ?? null),
-  note: ({ note, value }, ctx) => print({ note, execution: ctx.executionId, attempt: ctx.attempt, value: value ?? null }),
+  note: ({ note, value }, ctx) =>
+    print({ note, execution: ctx.executionId, attempt: ctx.attempt, value: value ?? null }),
   fail: ({ message, class: failureClass, retry_after_ms }) => {
     if (failureClass === "permanent") throw new Permanent(message);
     if (retry_after_ms !== undefined) throw new Retry(message, { afterMs: retry_after_ms });

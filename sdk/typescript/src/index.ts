@@ -1,6 +1,6 @@
 // The public API of the package.
 
-export { Client, type BatchItem, type ListOptions, type SubmitOptions } from "./client/client.js";
+export { type BatchItem, Client, type ListOptions, type SubmitOptions } from "./client/client.js";
 export type { EventsOptions, FramesOptions } from "./client/feeds.js";
 export type { Flows, ListFlowsOptions } from "./client/flows.js";
 export type { Budgets, Lanes, Quotas, Schedules } from "./client/limits.js";

@@ -4,8 +4,8 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
-import { Client, type ClientOptions } from "./index.js";
 import { type Duration, milliseconds } from "./duration.js";
+import { Client, type ClientOptions } from "./index.js";
 import type * as api from "./types.js";
 
 /** The settings of a server for tests. */
@@ -45,7 +45,14 @@ export class Server {
     const { store = "memory:", port = 0, command = "dev" } = options;
     const binary = options.binary ?? process.env.SELVEDGE_BINARY ?? "selvedge";
     const isManual = options.manualClock ?? (store === "memory:" && command === "dev");
-    const flags = ["--store", store, "--listen", `127.0.0.1:${port}`, "--json", ...(isManual ? ["--manual-clock"] : [])];
+    const flags = [
+      "--store",
+      store,
+      "--listen",
+      `127.0.0.1:${port}`,
+      "--json",
+      ...(isManual ? ["--manual-clock"] : []),
+    ];
     const child = spawn(binary, [command, ...flags, ...(options.arguments ?? [])], {
       stdio: ["ignore", "pipe", "pipe"],
     });

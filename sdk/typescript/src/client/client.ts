@@ -8,9 +8,9 @@ import { type Kind, kindName, type Task } from "../task.js";
 import type * as api from "../types.js";
 import { type EventsOptions, events, type FramesOptions, tail } from "./feeds.js";
 import { Flows } from "./flows.js";
-import { type Ended, type FlowRun, Run, type WaitOptions } from "./run.js";
-import { BulkJobs, pages, Waitpoints, Webhooks, Workers } from "./resources.js";
 import { Budgets, Lanes, Quotas, Schedules } from "./limits.js";
+import { BulkJobs, pages, Waitpoints, Webhooks, Workers } from "./resources.js";
+import { type Ended, type FlowRun, Run, type WaitOptions } from "./run.js";
 import { type ClientOptions, type Query, Transport } from "./transport.js";
 
 /** The fields of a submission, besides its kind and input. */

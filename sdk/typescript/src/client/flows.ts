@@ -66,7 +66,9 @@ export class Flows {
   /** Cancels the members that have not ended, or with the mode `pending` those that have not started. */
   async cancel(id: string, options: api.CancelFlowRequest = {}): Promise<api.Flow> {
     const waitMs = options.waitMs ?? 0;
-    const answer = await this.#client.transport.post<api.CancelFlowAnswer>(`${flowPath(id)}/cancel`, options, { waitMs });
+    const answer = await this.#client.transport.post<api.CancelFlowAnswer>(`${flowPath(id)}/cancel`, options, {
+      waitMs,
+    });
     return answer.flow;
   }
 }

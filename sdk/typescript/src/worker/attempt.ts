@@ -27,7 +27,7 @@ export class Attempt {
   #overtake: (op: LastOp | undefined) => void = () => undefined;
   #operations = 0;
   #isLost = false;
-  /** True if a budget suspended the execution: its result is still accepted, although the lease has ended. */
+  /** True if a budget suspended the execution: a result is still accepted, but no step, although the lease has ended. */
   #isPaid = false;
   /** True once the end is being reported. The lease ends with it. */
   isEnding = false;
@@ -125,7 +125,7 @@ export class Attempt {
       (error) => this.#opOfError(error),
     );
     const op = await Promise.race([returned, this.#overtaken]);
-    if (op === undefined || this.#isLost) return "aborted";
+    if (op === undefined || this.#isLost) return this.#isPaid ? "suspended" : "aborted";
     return this.end(op);
   }
 
@@ -186,7 +186,7 @@ export class Attempt {
   #afterRefusal(error: unknown): unknown {
     if (!(error instanceof Problem)) return error;
     if (error.code === "stale_lease" || error.code === "not_found") {
-      if (!this.#isPaid) this.lose(`the lease of this attempt has ended: ${error.detail}`);
+      this.lose(`the lease of this attempt has ended: ${error.detail}`);
       return new AttemptOver(error.message, { cause: error });
     }
     return STEP_CODES.has(error.code) ? new Permanent(error.message, { cause: error }) : error;

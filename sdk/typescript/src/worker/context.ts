@@ -357,7 +357,10 @@ export class Context {
 
 /** Returns the end of a wait as the server recorded it. */
 function recordedWait(step: string, recorded: unknown): WaitResult {
-  const { resumed_by, signals } = (recorded ?? {}) as { resumed_by?: WaitResult["resumedBy"]; signals?: ReceivedSignal[] };
+  const { resumed_by, signals } = (recorded ?? {}) as {
+    resumed_by?: WaitResult["resumedBy"];
+    signals?: ReceivedSignal[];
+  };
   if (resumed_by && Array.isArray(signals)) return { resumedBy: resumed_by, signals };
   throw new Permanent(
     `the step "${step}" was recorded as a step by an earlier attempt and is a wait here; give the changed step another name`,

@@ -3,8 +3,8 @@
 // At any time at most one claim, one report and one heartbeat are under way. A report carries the next claim unless a
 // claim already waits at the server.
 
-import { backoff, isTemporary } from "../client/transport.js";
 import type { Client } from "../client/client.js";
+import { backoff, isTemporary } from "../client/transport.js";
 import { pause, within } from "../duration.js";
 import { Problem, problemOf, Superseded } from "../errors.js";
 import { fromWire } from "../fields.js";
@@ -75,7 +75,12 @@ export class Driver {
       claimed: (next) => this.#claimedWithReport(next),
     });
     const { leaseTtlMs, incarnation } = settings;
-    const loop = { url: `${transport.url}${this.#path}/heartbeat`, headers: { ...transport.headers }, leaseTtlMs, incarnation };
+    const loop = {
+      url: `${transport.url}${this.#path}/heartbeat`,
+      headers: { ...transport.headers },
+      leaseTtlMs,
+      incarnation,
+    };
     this.#heartbeat = new Heartbeat(loop, transport.ownFetch, settings.log, (message) => this.#onHeartbeat(message));
     this.ended = new Promise((resolve) => {
       this.#end = resolve;

@@ -1,9 +1,9 @@
 // Runs the heartbeats of a worker where a busy handler cannot stop them: on Node, Bun and Deno in a thread, elsewhere
 // on the main loop.
 
+import type * as wire from "../wire.js";
 import { type FromLoop, heartbeatLoop, type LoopSettings, type ToLoop } from "./heartbeat-loop.js";
 import type { Logger } from "./logger.js";
-import type * as wire from "../wire.js";
 
 /** Removals are collected for this long: a lease that is named once too often does no harm. */
 const REMOVAL_DELAY_MS = 50;
