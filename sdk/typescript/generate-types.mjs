@@ -121,12 +121,21 @@ function operationTypes(renderer) {
       if (query.length > 0) declarations.push([`${name}Query`, querySchema(query)]);
       const request = operation.requestBody?.content?.["application/json"]?.schema;
       if (request && !request.$ref) declarations.push([`${name}Request`, request]);
-      const answers = ["200", "201", "202"].map((status) => operation.responses[status]?.content?.["application/json"]);
-      const answer = answers.find((content) => content?.schema)?.schema;
+      const answer = answerSchema(operation);
       if (answer && !answer.$ref) declarations.push([`${name}Answer`, answer]);
     }
   }
   return declarations.map(([name, schema]) => renderer.declaration(name, schema));
+}
+
+/** Returns the schema of a successful answer: of several, the fields of all, required where all have them. */
+function answerSchema(operation) {
+  const contents = ["200", "201", "202"].map((status) => operation.responses[status]?.content?.["application/json"]);
+  const answers = contents.filter((content) => content?.schema).map((content) => content.schema);
+  if (answers.length < 2 || answers.some((answer) => !answer.properties)) return answers[0];
+  const properties = Object.assign({}, ...answers.map((answer) => answer.properties));
+  const isRequired = (name) => answers.every((answer) => answer.required?.includes(name));
+  return { type: "object", properties: sorted("", properties), required: Object.keys(properties).filter(isRequired) };
 }
 
 function querySchema(parameters) {

@@ -83,6 +83,12 @@ export class Flow {
     return new Node(name);
   }
 
+  /** Adds a node like `add`, and returns the flow. */
+  with(name: string, kind: Kind, input?: unknown, options?: NodeOptions & Dependencies): this {
+    this.add(name, kind, input, options);
+    return this;
+  }
+
   /** Returns the nodes, edges and groups. */
   graph(): Pick<api.FlowSubmission, "nodes" | "edges" | "groups"> {
     return { nodes: this.nodes, edges: this.edges, groups: this.groups };

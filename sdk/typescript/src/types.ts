@@ -2597,6 +2597,8 @@ export interface PutWebhookAnswer {
   pausedReason: "operator" | "failing" | "gone" | "dead_letters" | null;
   /** Deliveries that are tried again. */
   pending: number;
+  /** The secret, this once: whsec_ and base64. */
+  secret?: string | null;
   /** Events before this time were taken from the log. */
   takenUntilAt: string;
   types: string[];

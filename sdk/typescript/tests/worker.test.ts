@@ -59,7 +59,10 @@ storeTest("a result of 5 MB, or one that is not JSON, fails for good with a clea
   const large = await (await bed.submit("large")).ended({ timeoutMs });
   assert.match(large.error?.message ?? "", /the result is larger than 1 MiB/);
   assert.equal(large.error?.class, "permanent");
-  assert.match((await (await bed.submit("circular")).ended({ timeoutMs })).error?.message ?? "", /cannot be written as JSON/);
+  assert.match(
+    (await (await bed.submit("circular")).ended({ timeoutMs })).error?.message ?? "",
+    /cannot be written as JSON/,
+  );
   const deep = await (await bed.submit("deep")).ended({ timeoutMs });
   assert.match(deep.error?.message ?? "", /the return value of the handler was refused/);
 });

@@ -35,7 +35,7 @@ export interface FramesOptions {
 /** Yields events, live and without a gap: after a lost connection it continues where it was. */
 export async function* events(transport: Transport, options: EventsOptions): AsyncGenerator<api.Event> {
   const { signal, types, from, after, execution, flow, tag } = options;
-  const selection: Query = { types: types?.join(","), execution, flow, tag };
+  const selection: Query = { types, execution, flow, tag };
   let position: Query = after ? { after } : { from: from instanceof Date ? from.toISOString() : from };
   if (!after && (from ?? "now") === "now") position = await endOfLog(transport, signal);
   const open = () => transport.stream("/v1/events", { ...selection, ...position }, signal);

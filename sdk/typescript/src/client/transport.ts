@@ -24,7 +24,7 @@ export interface ClientOptions {
   fetch?: typeof fetch;
 }
 
-/** The parameters of a request. An array repeats its parameter; undefined and null leave it out. */
+/** The parameters of a request. Undefined and null leave one out. */
 export type Query = Record<string, string | number | boolean | readonly string[] | null | undefined>;
 
 /** One request. */
@@ -219,7 +219,9 @@ function search(query: Query | undefined): string {
   const parameters = new URLSearchParams();
   for (const [name, value] of Object.entries(query ?? {})) {
     if (value === undefined || value === null) continue;
-    for (const item of Array.isArray(value) ? value : [value]) parameters.append(snake(name), String(item));
+    // The values of a list are separated by commas, except tags, which may contain commas.
+    if (name === "tag" && Array.isArray(value)) for (const tag of value) parameters.append(name, tag);
+    else parameters.append(snake(name), String(value));
   }
   const text = parameters.toString();
   return text ? `?${text}` : "";
