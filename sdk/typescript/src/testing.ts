@@ -2,6 +2,8 @@
 //
 // Needs the binary: SELVEDGE_BINARY, or `selvedge` on the PATH. For Node, Bun and Deno.
 
+/// <reference lib="esnext.disposable" preserve="true" />
+
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { type Duration, milliseconds } from "./duration.js";

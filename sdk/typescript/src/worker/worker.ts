@@ -1,5 +1,7 @@
 // The worker of a program: registers handlers, starts, drains.
 
+/// <reference lib="esnext.disposable" preserve="true" />
+
 import type { Client } from "../client/client.js";
 import { type Duration, milliseconds } from "../duration.js";
 import type { Task } from "../task.js";
