@@ -2,8 +2,7 @@
 
 /** Milliseconds, or the sum of the units. */
 export type Duration =
-  | number
-  | { days?: number; hours?: number; minutes?: number; seconds?: number; milliseconds?: number };
+  number | { days?: number; hours?: number; minutes?: number; seconds?: number; milliseconds?: number };
 
 /** Returns a duration in whole milliseconds. */
 export function milliseconds(duration: Duration): number {
@@ -18,7 +17,7 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted();
     const stop = () => {
       clearTimeout(timer);
-      reject(signal?.reason);
+      reject(signal?.reason as Error);
     };
     const timer = setTimeout(() => {
       signal?.removeEventListener("abort", stop);

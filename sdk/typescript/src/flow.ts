@@ -72,7 +72,7 @@ export class Flow {
   add(name: string, kind: Kind, input?: unknown, options: NodeOptions & Dependencies = {}): Node {
     const { after = [], when, policy, ...fields } = options;
     this.nodes.push({ ...fields, name, kind: kindName(kind), input: input ?? null });
-    for (const upstream of [after].flat() as Upstream[]) {
+    for (const upstream of isList(after) ? after : [after]) {
       const node = typeof upstream === "string" ? new Node(upstream) : upstream;
       this.edges.push({ from: node.name, to: name, when: when ?? node.condition });
     }
@@ -98,4 +98,8 @@ export class Flow {
   submission(): api.FlowSubmission {
     return { ...this.options, name: this.name, ...this.graph() };
   }
+}
+
+function isList(after: Upstream | readonly Upstream[]): after is readonly Upstream[] {
+  return Array.isArray(after);
 }

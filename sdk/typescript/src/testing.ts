@@ -85,7 +85,7 @@ export class Server {
     const clock = await transport.get<api.GetClockAnswer>("/v1/clock");
     const target = Date.parse(clock.nowAt) + milliseconds(by);
     // A call ends after 20 seconds of real time, even if the clock has not reached the time.
-    for (let now = Date.parse(clock.nowAt); ; ) {
+    for (let now = Date.parse(clock.nowAt); ;) {
       const body = { byMs: Math.max(0, target - now) };
       const answer = await transport.post<api.AdvanceClockAnswer>("/v1/clock/advance", body);
       now = Date.parse(answer.nowAt);

@@ -77,7 +77,7 @@ storeTest("every example ends as expected although its worker is killed at rando
 storeTest("every step runs once although the process dies after each of them", async (bed) => {
   const run = await bed.submit("six-steps", null, { lane: "crash" });
   const effects: string[] = [];
-  for (let isDone = false; !isDone; ) {
+  for (let isDone = false; !isDone;) {
     const worker = start(bed, "./step-worker.js");
     const exited = once(worker, "exit");
     const { stdout } = worker;

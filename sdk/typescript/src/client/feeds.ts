@@ -11,7 +11,7 @@ export interface EventsOptions {
   /** Continues after this cursor: the `cursor` of the last event that was handled. */
   after?: string | null;
   /** The start without `after`: `now` (default), `beginning`, or a time. */
-  from?: "now" | "beginning" | Date | string;
+  from?: Date | string;
   /** Event types, such as `execution.completed`. Default: all. */
   types?: readonly string[];
   execution?: string;

@@ -220,7 +220,7 @@ function search(query: Query | undefined): string {
   for (const [name, value] of Object.entries(query ?? {})) {
     if (value === undefined || value === null) continue;
     // The values of a list are separated by commas, except tags, which may contain commas.
-    if (name === "tag" && Array.isArray(value)) for (const tag of value) parameters.append(name, tag);
+    if (name === "tag" && typeof value === "object") for (const tag of value) parameters.append(name, tag);
     else parameters.append(snake(name), String(value));
   }
   const text = parameters.toString();

@@ -295,7 +295,7 @@ export class Context {
   all<R extends Record<string, unknown>>(name: string, branches: { [K in keyof R]: Branch<R[K]> }): Promise<R>;
   async all(name: string, branches: Branches<unknown>): Promise<unknown> {
     const values = await all(this.#attempt, this.#scope, name, named(branches));
-    if (Array.isArray(branches)) return values;
+    if (isList(branches)) return values;
     return Object.fromEntries(Object.keys(branches).map((branch, index) => [branch, values[index]]));
   }
 
@@ -377,5 +377,9 @@ function quiet<T>(promise: Promise<T>): Promise<T> {
 export type Branches<T> = ReadonlyArray<NamedBranch<T>> | Readonly<Record<string, Branch<T>>>;
 
 function named<T>(branches: Branches<T>): ReadonlyArray<NamedBranch<T>> {
-  return Array.isArray(branches) ? branches : Object.entries(branches as Record<string, Branch<T>>);
+  return isList(branches) ? branches : Object.entries(branches);
+}
+
+function isList<T>(branches: Branches<T>): branches is ReadonlyArray<NamedBranch<T>> {
+  return Array.isArray(branches);
 }

@@ -139,7 +139,7 @@ export class Driver {
 
   /** Claims while there are free slots and no report carries a claim. */
   async #claimLoop(): Promise<void> {
-    for (let failures = 0; !this.#claiming && !this.#reportClaims && this.#nextClaim(0); ) {
+    for (let failures = 0; !this.#claiming && !this.#reportClaims && this.#nextClaim(0);) {
       try {
         await this.#claim(CLAIM_WAIT_MS);
         failures = 0;

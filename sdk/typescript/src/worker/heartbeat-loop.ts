@@ -11,9 +11,7 @@ import type * as wire from "../wire.js";
 
 /** A message to the loop. */
 export type ToLoop =
-  | { type: "add"; leases: wire.FenceRequest[] }
-  | { type: "remove"; leases: string[] }
-  | { type: "stop" };
+  { type: "add"; leases: wire.FenceRequest[] } | { type: "remove"; leases: string[] } | { type: "stop" };
 
 /** A message from the loop. */
 export type FromLoop =

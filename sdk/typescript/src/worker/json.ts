@@ -25,11 +25,15 @@ export function encode(value: unknown, name: string): string {
 /** Returns the message of whatever was thrown, with its causes, cut to a length that the server accepts. */
 export function messageOf(thrown: unknown): string {
   const messages: string[] = [];
-  for (let error = thrown; error !== undefined && messages.length < 8; ) {
-    const message = error instanceof Error ? error.message || error.name : String(error);
+  for (let error = thrown; error !== undefined && messages.length < 8;) {
+    const message = error instanceof Error ? error.message || error.name : text(error);
     // Some errors already include the message of their cause.
     if (!messages.some((earlier) => earlier.includes(message))) messages.push(message);
     error = error instanceof Error ? error.cause : undefined;
   }
   return messages.join(": ").slice(0, MESSAGE_LIMIT) || "the handler failed without a message";
+}
+
+function text(thrown: unknown): string {
+  return typeof thrown === "string" ? thrown : (JSON.stringify(thrown) ?? typeof thrown);
 }

@@ -86,7 +86,7 @@ export class Reporter {
   async #sendAll(): Promise<void> {
     // Attempts that end in the same turn of the event loop share a report.
     await new Promise<void>((resolve) => setImmediatePortable(resolve));
-    for (let failures = 0; this.#queue.length > 0; ) {
+    for (let failures = 0; this.#queue.length > 0;) {
       const failure = await this.#sendBatch(this.#take());
       failures = failure ? failures + 1 : 0;
       if (failure) await pause(failure.retryAfterMs ?? backoff(failures));

@@ -3,6 +3,8 @@
 
 import type { Attempt } from "./attempt.js";
 
+const none: ReadonlyMap<string, Waitpoint> = new Map();
+
 /** A waitpoint to be created. */
 export interface WaitpointDraft {
   name: string;
@@ -26,7 +28,7 @@ export interface Waitpoint {
  * another one.
  */
 export async function createWaitpoints(attempt: Attempt, drafts: WaitpointDraft[]): Promise<Waitpoint[]> {
-  const settled = attempt.fence.attempt === 0 || drafts.length === 0 ? new Map() : await settledWaitpoints(attempt);
+  const settled = attempt.fence.attempt === 0 || drafts.length === 0 ? none : await settledWaitpoints(attempt);
   const created = drafts.map(async (draft): Promise<Waitpoint> => {
     const known = settled.get(draft.name);
     if (known) return known;
