@@ -87,7 +87,6 @@ export class Heartbeat {
     thread.removeAllListeners("error");
     thread.on("message", (message: FromLoop) => this.#deliver(message));
     thread.on("error", (error) => this.#fallBack(error));
-    thread.unref();
     this.#post = (message) => thread.postMessage(message);
     this.#terminate = () => void thread.terminate();
   }
