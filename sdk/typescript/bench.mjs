@@ -6,6 +6,7 @@
 // accepted. With --steps N each handler records N steps. The server is SELVEDGE_BINARY; without --store it uses SQLite
 // in a temporary directory.
 
+import { randomUUID } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -29,7 +30,7 @@ const store = values.store ?? `sqlite:${join(directory, "bench.db")}`;
 const server = await Server.start({ store, command: "serve", arguments: ["--log", "warn"] });
 
 try {
-  const lane = `bench-${crypto.randomUUID()}`;
+  const lane = `bench-${randomUUID()}`;
   const input = { number: 1 };
   let submitted = 0;
   while (submitted < executions) {

@@ -1,5 +1,6 @@
 // Fan-out: one child for each document, a quota for the model that they all call, and a back-off when it is busy.
 
+import { randomUUID } from "node:crypto";
 import { type Client, Flow, Retry, type Worker } from "selvedge";
 
 export function tasks(worker: Worker): void {
@@ -20,7 +21,7 @@ export function tasks(worker: Worker): void {
 }
 
 export async function main(client: Client): Promise<unknown> {
-  const quota = `model-${crypto.randomUUID()}`;
+  const quota = `model-${randomUUID()}`;
   await client.quotas.put(quota, { concurrency: 2 });
   const documents = ["one", "two words", "a long document of six words", "a b c d"];
   const run = await client.submit("summarise-all", { documents, quota });

@@ -1,5 +1,6 @@
 // Token budget with pause-and-ask: an execution that spends too much is suspended until somebody raises the limit.
 
+import { randomUUID } from "node:crypto";
 import type { Client, Worker } from "selvedge";
 
 export function tasks(worker: Worker): void {
@@ -21,7 +22,7 @@ async function writeChapter(number: number): Promise<{ text: string; tokens: num
 }
 
 export async function main(client: Client): Promise<unknown> {
-  const budget = `book-${crypto.randomUUID()}`;
+  const budget = `book-${randomUUID()}`;
   await client.budgets.put(budget, { limits: { tokens: { hard: 1000, soft: 800 } }, onHard: "suspend" });
   const run = await client.submit<string>("write-book", { chapters: 4, budget }, { budgets: [budget] });
   const events = client.events({ from: "beginning", execution: run.id, types: ["execution.suspended"] });

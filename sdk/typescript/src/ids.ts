@@ -1,8 +1,16 @@
-// Ids of submissions. A client chooses them itself, so that repeating a submission whose answer was lost is safe.
+// Ids that the client chooses itself, so that repeating a call whose answer was lost is safe.
+
+/** Node 18 has no global `crypto`. */
+const random = globalThis.crypto ?? ((await import("node:crypto")).webcrypto as Crypto);
+
+/** Returns a random UUID. */
+export function randomId(): string {
+  return random.randomUUID();
+}
 
 /** Returns a UUID of version 7 (RFC 9562): its first 48 bits are the time, so that new rows are neighbours. */
 export function newId(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  const bytes = random.getRandomValues(new Uint8Array(16));
   const view = new DataView(bytes.buffer);
   const now = Date.now();
   view.setUint32(0, Math.floor(now / 0x10000));

@@ -1,5 +1,6 @@
 // The client: submissions, operations, lists, limits, schedules, events, and calls whose answers are lost.
 
+import { randomUUID } from "node:crypto";
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
@@ -32,7 +33,7 @@ storeTest("submissions are safe to repeat, and errors have classes", async (bed)
     assert.deepEqual([error.code, error.status, error.pointer], ["invalid_field", 422, "/kind"]);
     return true;
   });
-  await assert.rejects(client.get(crypto.randomUUID()), NotFound);
+  await assert.rejects(client.get(randomUUID()), NotFound);
   await assert.rejects(first.result({ timeoutMs: 50 }), WaitTimeout);
   await first.cancel({ reason: "not needed" });
   await assert.rejects(client.reschedule(first.id, 1000), AlreadyTerminal);

@@ -1,5 +1,6 @@
 // Servers, stores and workers for the tests.
 
+import { randomUUID } from "node:crypto";
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -27,7 +28,7 @@ function sqlite(): Store {
 
 function postgres(): Store {
   const server = process.env.SELVEDGE_TEST_POSTGRES ?? "";
-  const name = `typescript_${crypto.randomUUID().replaceAll("-", "")}`;
+  const name = `typescript_${randomUUID().replaceAll("-", "")}`;
   const sql = (text: string) => execFileSync("psql", ["-q", "-d", server, "-c", text], { stdio: "pipe" });
   sql(`create database ${name}`);
   const address = new URL(server);

@@ -6,6 +6,7 @@
 import { pause } from "../duration.js";
 import { ConnectionFailed, Problem, type ProblemDocument, problemOf } from "../errors.js";
 import { fromWire, snake, toWire } from "../fields.js";
+import { randomId } from "../ids.js";
 import { type Message, messages } from "./sse.js";
 
 /** The settings of a client. */
@@ -79,7 +80,7 @@ export class Transport {
 
   /** Changes something. The same key is sent with every repetition, so that it happens once. */
   async post<T>(path: string, body: unknown = {}, call: Call = {}): Promise<T> {
-    const headers = { "idempotency-key": crypto.randomUUID(), ...call.headers };
+    const headers = { "idempotency-key": randomId(), ...call.headers };
     return fromWire<T>(JSON.parse(await this.send("POST", path, { ...call, body: toWire(body), headers })));
   }
 

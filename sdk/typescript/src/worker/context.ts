@@ -5,6 +5,7 @@ import type { Client } from "../client/client.js";
 import { type Duration, milliseconds } from "../duration.js";
 import { Permanent } from "../errors.js";
 import { toWire } from "../fields.js";
+import { randomId } from "../ids.js";
 import type { Flow, NodeOptions } from "../flow.js";
 import { type Kind, kindName } from "../task.js";
 import type * as wire from "../wire.js";
@@ -338,7 +339,7 @@ export class Context {
     usage: Readonly<Record<string, number>>,
     options: { dedupKey?: string } = {},
   ): Promise<UsageResult> {
-    const dedup_key = options.dedupKey ?? crypto.randomUUID();
+    const dedup_key = options.dedupKey ?? randomId();
     const reported = this.#attempt.reportUsage({ budget, usage, dedup_key });
     return quiet(reported.then((result) => ({ breached: result.breached ?? [] })));
   }

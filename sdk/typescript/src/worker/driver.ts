@@ -8,6 +8,7 @@ import { backoff, isTemporary } from "../client/transport.js";
 import { pause, within } from "../duration.js";
 import { Problem, problemOf, Superseded } from "../errors.js";
 import { fromWire } from "../fields.js";
+import { randomId } from "../ids.js";
 import type * as wire from "../wire.js";
 import { Attempt, type End } from "./attempt.js";
 import type { Registered } from "./handlers.js";
@@ -164,7 +165,7 @@ export class Driver {
       text = await this.#client.transport.send("POST", `${this.#path}/claim`, {
         body,
         waitMs,
-        headers: { "idempotency-key": crypto.randomUUID() },
+        headers: { "idempotency-key": randomId() },
         retryForMs: Number.POSITIVE_INFINITY,
         signal: controller.signal,
         onRetry: (failure) => this.#settings.log.warn(`a claim is repeated: ${failure.message}`),

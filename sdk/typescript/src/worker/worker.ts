@@ -4,6 +4,7 @@
 
 import type { Client } from "../client/client.js";
 import { type Duration, milliseconds } from "../duration.js";
+import { randomId } from "../ids.js";
 import type { Task } from "../task.js";
 import { Driver, type WorkerSummary } from "./driver.js";
 import { type BatchHandler, batch, type Handler, type Registered, single, type TaskOptions } from "./handlers.js";
@@ -45,7 +46,7 @@ export class Worker {
   constructor(client: Client, options: WorkerOptions = {}) {
     this.#client = client;
     this.#options = options;
-    this.instance = options.instance ?? `${options.name ?? "typescript"}-${crypto.randomUUID()}`;
+    this.instance = options.instance ?? `${options.name ?? "typescript"}-${randomId()}`;
   }
 
   /** Sets the handler of a kind. Returns the task, which `client.submit` accepts with the types of the handler. */
@@ -91,7 +92,7 @@ export class Worker {
       {
         name,
         instance: this.instance,
-        incarnation: incarnation ?? (instance ? crypto.randomUUID() : undefined),
+        incarnation: incarnation ?? (instance ? randomId() : undefined),
         lanes,
         capabilities,
         concurrency,
