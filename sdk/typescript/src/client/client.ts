@@ -114,7 +114,7 @@ export class Client {
     const { timeoutMs = Number.POSITIVE_INFINITY, signal } = options;
     const until = Date.now() + timeoutMs;
     for (;;) {
-      const waitMs = Math.max(0, Math.min(LONGEST_WAIT_MS, until - Date.now()));
+      const waitMs = Math.ceil(Math.max(0, Math.min(LONGEST_WAIT_MS, until - Date.now())));
       const answer = await this.transport.get<T>(path, { waitMs }, { waitMs, signal });
       if (answer.outcome !== null) return answer;
       if (Date.now() >= until) throw new WaitTimeout(`${name} has not ended within ${timeoutMs} ms`);
