@@ -1,0 +1,252 @@
+// The client: submits executions and flows, waits for their ends, operates them, and reads events and streams.
+
+import { type Duration, milliseconds } from "../duration.js";
+import { NotCompleted, type Problem, problemOf, WaitTimeout } from "../errors.js";
+import type { Flow } from "../flow.js";
+import { newId } from "../ids.js";
+import { type Kind, kindName, type Task } from "../task.js";
+import type * as api from "../types.js";
+import { type EventsOptions, events, type FramesOptions, tail } from "./feeds.js";
+import { Flows } from "./flows.js";
+import { Budgets, Lanes, Quotas, Schedules } from "./limits.js";
+import { BulkJobs, pages, Waitpoints, Webhooks, Workers } from "./resources.js";
+import { type Ended, type FlowRun, Run, type WaitOptions } from "./run.js";
+import { type ClientOptions, type Query, Transport } from "./transport.js";
+
+/** The fields of a submission, besides its kind and input. */
+export type SubmitOptions = Omit<api.Submission, "kind" | "input">;
+
+/** One submission of a batch. */
+export type BatchItem = Omit<api.Submission, "kind"> & { kind: Kind };
+
+/** The filters of a list of executions. All must match. */
+export type ListOptions = Omit<api.ListExecutionsQuery, "cursor" | "limit">;
+
+/** The longest time that the server holds one request. */
+const LONGEST_WAIT_MS = 60_000;
+
+/** A client of one server. Safe to share; it holds no state besides its settings. */
+export class Client {
+  /** @internal */
+  readonly transport: Transport;
+  readonly flows: Flows;
+  readonly lanes: Lanes;
+  readonly quotas: Quotas;
+  readonly budgets: Budgets;
+  readonly schedules: Schedules;
+  readonly webhooks: Webhooks;
+  readonly waitpoints: Waitpoints;
+  readonly workers: Workers;
+  readonly bulkJobs: BulkJobs;
+
+  constructor(options: ClientOptions = {}) {
+    this.transport = new Transport(options);
+    this.flows = new Flows(this);
+    this.lanes = new Lanes(this.transport);
+    this.quotas = new Quotas(this.transport);
+    this.budgets = new Budgets(this.transport);
+    this.schedules = new Schedules(this.transport);
+    this.webhooks = new Webhooks(this.transport);
+    this.waitpoints = new Waitpoints(this.transport);
+    this.workers = new Workers(this.transport);
+    this.bulkJobs = new BulkJobs(this.transport);
+  }
+
+  /** The address of the server. */
+  get url(): string {
+    return this.transport.url;
+  }
+
+  /** Submits an execution. Submitting again with the same id or key returns the existing one. */
+  submit<Input, Output>(task: Task<Input, Output>, input: Input, options?: SubmitOptions): Promise<Run<Output>>;
+  submit<Output = unknown>(kind: Kind, input?: unknown, options?: SubmitOptions): Promise<Run<Output>>;
+  async submit<Output>(kind: Kind, input?: unknown, options: SubmitOptions = {}): Promise<Run<Output>> {
+    const body = submission({ ...options, kind, input });
+    const answer = await this.transport.post<api.SubmitExecutionAnswer>("/v1/executions", body);
+    return new Run<Output>(this, answer.execution.id, answer.duplicate);
+  }
+
+  /** Submits up to 1000 executions in one call. A refused one does not affect the others: its place has the problem. */
+  async submitBatch(items: readonly BatchItem[]): Promise<Array<Run | Problem>> {
+    const body = { executions: items.map(submission) };
+    const answer = await this.transport.post<api.SubmitExecutionsAnswer>("/v1/executions/batch", body);
+    return answer.results.map((result) =>
+      "error" in result ? problemOf(result.error) : new Run(this, result.execution.id, result.duplicate),
+    );
+  }
+
+  /** Submits a whole graph of executions, atomically. */
+  submitFlow(flow: Flow): Promise<FlowRun> {
+    return this.flows.submit(flow);
+  }
+
+  /** Returns the handle of an execution that was submitted elsewhere. */
+  run<Output = unknown>(id: string): Run<Output> {
+    return new Run<Output>(this, id);
+  }
+
+  /** Returns the execution as it is now. */
+  get(id: string): Promise<api.Execution> {
+    return this.transport.get(execution(id));
+  }
+
+  /** Yields executions, newest first. */
+  list(options: ListOptions = {}): AsyncGenerator<api.Execution> {
+    return pages(this.transport, "/v1/executions", options as Query);
+  }
+
+  /** Waits for the end and returns the result. Throws `NotCompleted` for any other outcome. */
+  async result<Output = unknown>(id: string, options?: WaitOptions): Promise<Output> {
+    const { outcome, result, error } = await this.ended<Output>(id, options);
+    if (outcome !== "completed") throw new NotCompleted(id, outcome, error);
+    return result;
+  }
+
+  /** Waits for the end, whatever the outcome. */
+  async ended<Output = unknown>(id: string, options?: WaitOptions): Promise<Ended<Output>> {
+    const path = `${execution(id)}/result`;
+    const answer = await this.poll<api.GetExecutionResultAnswer>(path, `the execution ${id}`, options);
+    return answer as Ended<Output>;
+  }
+
+  /** Reads an end until there is one. @internal */
+  async poll<T extends { outcome: string | null }>(path: string, name: string, options: WaitOptions = {}): Promise<T> {
+    const { timeoutMs = Number.POSITIVE_INFINITY, signal } = options;
+    const until = Date.now() + timeoutMs;
+    for (;;) {
+      const waitMs = Math.ceil(Math.max(0, Math.min(LONGEST_WAIT_MS, until - Date.now())));
+      const answer = await this.transport.get<T>(path, { waitMs }, { waitMs, signal });
+      if (answer.outcome !== null) return answer;
+      if (Date.now() >= until) throw new WaitTimeout(`${name} has not ended within ${timeoutMs} ms`);
+    }
+  }
+
+  /** Says why an execution does not run, with every reason that holds now. */
+  explain(id: string): Promise<api.Explanation> {
+    return this.transport.get(`${execution(id)}/explain`);
+  }
+
+  /** Cancels an execution; with a grace period its worker is asked first. */
+  cancel(id: string, options: { reason?: string; grace?: Duration; ifVersion?: number } = {}): Promise<api.Execution> {
+    const { grace, ...fields } = options;
+    const graceMs = grace === undefined ? undefined : milliseconds(grace);
+    return this.#operate(id, "cancel", { ...fields, graceMs });
+  }
+
+  /** Runs an ended execution again, in a new generation. */
+  replay(id: string, options: { ifVersion?: number } = {}): Promise<api.Execution> {
+    return this.#operate(id, "replay", options);
+  }
+
+  /** Moves the start of a waiting, delayed or held execution. */
+  reschedule(id: string, to: Date | Duration): Promise<api.Execution> {
+    const body = to instanceof Date ? { untilAt: to.toISOString() } : { delayMs: milliseconds(to) };
+    return this.#operate(id, "reschedule", body);
+  }
+
+  /** Changes the priority, from -100 to 100. Higher ones are claimed first. */
+  priority(id: string, priority: number): Promise<api.Execution> {
+    return this.#operate(id, "priority", { priority });
+  }
+
+  /** Sets and removes tags. */
+  tags(id: string, change: { set?: Record<string, string>; remove?: string[] }): Promise<api.Execution> {
+    return this.#operate(id, "tags", change);
+  }
+
+  /** Resumes a suspended execution, whatever it waits for. */
+  resume(id: string): Promise<api.Execution> {
+    return this.#operate(id, "resume", {});
+  }
+
+  /** Takes an active execution away from its worker. Charges nothing. */
+  revokeLease(id: string, options: { reason?: string } = {}): Promise<api.Execution> {
+    return this.#operate(id, "revoke-lease", options);
+  }
+
+  async #operate(id: string, action: string, body: unknown): Promise<api.Execution> {
+    const answer = await this.transport.post<{ execution: api.Execution }>(`${execution(id)}/${action}`, body);
+    return answer.execution;
+  }
+
+  /** Sends a signal to an execution. It is kept until a wait takes it. */
+  signal(
+    id: string,
+    name: string,
+    payload: unknown = null,
+    options: { idempotencyKey?: string; source?: string } = {},
+  ): Promise<api.SendSignalAnswer> {
+    return this.transport.post(`${execution(id)}/signals`, { ...options, name, payload });
+  }
+
+  /** Applies one action to many executions, up to 10 000; `bulkJobs` has no limit. */
+  bulk(request: api.ActOnExecutionsRequest): Promise<api.ActOnExecutionsAnswer> {
+    return this.transport.post("/v1/executions/bulk", request);
+  }
+
+  /** Yields events, live and without a gap: after a lost connection it continues where it was. */
+  events(options: EventsOptions = {}): AsyncGenerator<api.Event> {
+    return events(this.transport, options);
+  }
+
+  /** Yields the frames that an attempt has written so far. */
+  frames(id: string, options: FramesOptions = {}): AsyncGenerator<api.Frame> {
+    return pages(this.transport, `${execution(id)}/stream`, { ...options });
+  }
+
+  /** Yields the frames of an attempt as they are written. Ends with the attempt. */
+  tail(id: string, options: FramesOptions & { signal?: AbortSignal } = {}): AsyncGenerator<api.Frame> {
+    return tail(this.transport, id, options);
+  }
+
+  /** Returns the document into which the summary frames of an attempt were merged. */
+  summary(id: string, attempt?: number): Promise<api.GetSummaryAnswer> {
+    return this.transport.get(`${execution(id)}/summary`, { attempt });
+  }
+
+  /** Yields the attempts of an execution. */
+  attempts(id: string): AsyncGenerator<api.Attempt> {
+    return pages(this.transport, `${execution(id)}/attempts`);
+  }
+
+  /** Yields the history of an execution, kept as long as the execution. */
+  history(id: string): AsyncGenerator<api.Event> {
+    return pages(this.transport, `${execution(id)}/events`);
+  }
+
+  /** Yields the durable steps of an execution. */
+  steps(id: string): AsyncGenerator<api.Step> {
+    return pages(this.transport, `${execution(id)}/steps`);
+  }
+
+  /** Yields the signals of an execution. */
+  signals(id: string): AsyncGenerator<api.Signal> {
+    return pages(this.transport, `${execution(id)}/signals`);
+  }
+
+  /** Yields what an execution has spent of each budget. */
+  usage(id: string): AsyncGenerator<api.Spent> {
+    return pages(this.transport, `${execution(id)}/usage`);
+  }
+
+  /** Yields the upstreams of an execution with their results, however large. */
+  upstreams(id: string): AsyncGenerator<api.Relative> {
+    return pages(this.transport, `${execution(id)}/upstreams`);
+  }
+
+  /** Yields the children of an execution with their results, however large. */
+  children(id: string): AsyncGenerator<api.Relative> {
+    return pages(this.transport, `${execution(id)}/children`);
+  }
+}
+
+function execution(id: string): string {
+  return `/v1/executions/${encodeURIComponent(id)}`;
+}
+
+/** Returns the body of a submission, with an id that makes it safe to repeat unless it has another key. */
+function submission({ kind, input, ...options }: BatchItem): api.Submission {
+  const hasKey = options.idempotencyKey || options.uniqueWhileActive || options.debounce;
+  const id = options.id ?? (hasKey ? undefined : newId());
+  return { ...options, id, kind: kindName(kind), input: input ?? null };
+}

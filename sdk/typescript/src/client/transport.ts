@@ -1,0 +1,233 @@
+// Calls to the server, repeated until they are answered.
+//
+// A call that gets no answer may have taken effect. It is repeated with the same id or `Idempotency-Key`, which makes
+// the repetition safe. So are 429 and 503, after the time that the server names.
+
+import { pause } from "../duration.js";
+import { ConnectionFailed, Problem, type ProblemDocument, problemOf } from "../errors.js";
+import { fromWire, snake, toWire } from "../fields.js";
+import { randomId } from "../ids.js";
+import { type Message, messages } from "./sse.js";
+
+/** The settings of a client. */
+export interface ClientOptions {
+  /** The address of the server. Default: SELVEDGE_SERVER, or http://127.0.0.1:7878. */
+  url?: string;
+  /** The API key. Default: SELVEDGE_KEY, or none. */
+  key?: string | null;
+  /** The namespace, for a key of several namespaces. */
+  namespace?: string;
+  /** The longest time to wait for an answer, in milliseconds, beyond the time that a call asks the server to wait. Default: 30 000. */
+  timeoutMs?: number;
+  /** The time for which a call is repeated without an answer, in milliseconds. Default: 30 000. */
+  retryForMs?: number;
+  /** Another implementation of `fetch`, for example one that uses a proxy. */
+  fetch?: typeof fetch;
+}
+
+/** The parameters of a request. Undefined and null leave one out. */
+export type Query = Record<string, string | number | boolean | readonly string[] | null | undefined>;
+
+/** One request. */
+export interface Call {
+  query?: Query;
+  body?: unknown;
+  /** The body as JSON text, instead of `body`. */
+  text?: string;
+  headers?: Record<string, string>;
+  /** The time for which the server may hold the request, in milliseconds. */
+  waitMs?: number;
+  /** The time for which the call is repeated. Default: `retryForMs` of the client. */
+  retryForMs?: number;
+  signal?: AbortSignal;
+  /** Called before each repetition. */
+  onRetry?: (failure: Error) => void;
+}
+
+const DEFAULT_URL = "http://127.0.0.1:7878";
+const FIRST_RETRY_MS = 50;
+const LAST_RETRY_MS = 2_000;
+/** The server sends a comment every 15 seconds, so a silent stream is a broken one. */
+const SILENCE_LIMIT_MS = 60_000;
+
+/** Sends requests, with retries. */
+export class Transport {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** The `fetch` of the user, which another thread cannot use. */
+  readonly ownFetch: typeof fetch | undefined;
+  readonly #fetch: typeof fetch;
+  readonly #timeoutMs: number;
+  readonly #retryForMs: number;
+
+  constructor(options: ClientOptions) {
+    this.url = (options.url ?? environment("SELVEDGE_SERVER") ?? DEFAULT_URL).replace(/\/+$/, "");
+    const key = options.key ?? environment("SELVEDGE_KEY");
+    this.headers = {
+      ...(key ? { authorization: `Bearer ${key}` } : {}),
+      ...(options.namespace ? { "selvedge-namespace": options.namespace } : {}),
+    };
+    this.ownFetch = options.fetch;
+    this.#fetch = options.fetch ?? ((...request) => fetch(...request));
+    this.#timeoutMs = options.timeoutMs ?? 30_000;
+    this.#retryForMs = options.retryForMs ?? 30_000;
+  }
+
+  /** Reads a document. */
+  async get<T>(path: string, query?: Query, call: Call = {}): Promise<T> {
+    return fromWire<T>(JSON.parse(await this.send("GET", path, { ...call, query })));
+  }
+
+  /** Changes something. The same key is sent with every repetition, so that it happens once. */
+  async post<T>(path: string, body: unknown = {}, call: Call = {}): Promise<T> {
+    const headers = { "idempotency-key": randomId(), ...call.headers };
+    return fromWire<T>(JSON.parse(await this.send("POST", path, { ...call, body: toWire(body), headers })));
+  }
+
+  /** Sends a request that is safe to repeat by its nature, and returns the answer in camelCase. */
+  async change<T>(method: "PUT" | "PATCH" | "DELETE", path: string, body?: unknown, query?: Query): Promise<T> {
+    return fromWire<T>(JSON.parse(await this.send(method, path, { body: toWire(body), query })));
+  }
+
+  /** Sends a request until it is answered, and returns the text of the answer. Throws a `Problem` if it is refused. */
+  async send(method: string, path: string, call: Call = {}): Promise<string> {
+    const body = call.text ?? (call.body === undefined ? undefined : JSON.stringify(call.body));
+    const until = Date.now() + (call.retryForMs ?? this.#retryForMs);
+    for (let attempt = 0; ; attempt += 1) {
+      let delay = backoff(attempt);
+      let failure: Error;
+      try {
+        const [status, text] = await this.#once(method, path, body, call);
+        if (status < 400) return text;
+        const problem = readProblem(status, text);
+        if (!isTemporary(problem)) throw problem;
+        delay = problem.retryAfterMs ?? delay;
+        failure = problem;
+      } catch (error) {
+        if (call.signal?.aborted) throw call.signal.reason;
+        if (!(error instanceof ConnectionFailed)) throw error;
+        failure = error;
+      }
+      if (Date.now() + delay > until) throw failure;
+      call.onRetry?.(failure);
+      await pause(delay, call.signal);
+    }
+  }
+
+  /** Opens an event stream and returns its messages. Ends when the server ends it; throws when the connection breaks. */
+  async *stream(path: string, query: Query, signal?: AbortSignal): AsyncGenerator<Message> {
+    const limit = new Limit(SILENCE_LIMIT_MS, signal);
+    try {
+      const headers = { ...this.headers, accept: "text/event-stream" };
+      const response = await this.#connect(path, query, { headers, signal: limit.signal });
+      if (response.status >= 400) throw readProblem(response.status, await response.text());
+      if (!response.body) throw new ConnectionFailed(`${this.url} answered an event stream without a body`);
+      yield* messages(response.body, () => limit.restart());
+    } catch (error) {
+      if (signal?.aborted) throw signal.reason;
+      throw error instanceof Problem ? error : this.#connectionFailed(error);
+    } finally {
+      limit.abort();
+    }
+  }
+
+  async #once(method: string, path: string, body: string | undefined, call: Call): Promise<[number, string]> {
+    const limit = new Limit(this.#timeoutMs + (call.waitMs ?? 0), call.signal);
+    const headers: Record<string, string> = { ...this.headers, ...call.headers };
+    if (body !== undefined) headers["content-type"] = "application/json";
+    try {
+      const response = await this.#connect(path, call.query, { method, headers, body, signal: limit.signal });
+      return [response.status, await response.text()];
+    } catch (error) {
+      throw this.#connectionFailed(error);
+    } finally {
+      limit.end();
+    }
+  }
+
+  #connect(path: string, query: Query | undefined, init: RequestInit): Promise<Response> {
+    return this.#fetch(`${this.url}${path}${search(query)}`, init);
+  }
+
+  #connectionFailed(error: unknown): ConnectionFailed {
+    if (error instanceof ConnectionFailed) return error;
+    const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+    const reason = cause instanceof Error ? cause.message || cause.name : String(cause);
+    return new ConnectionFailed(`${this.url} does not answer: ${reason}`, { cause: error });
+  }
+}
+
+/** A time limit, combined with the signal of the caller. */
+class Limit {
+  readonly #controller = new AbortController();
+  readonly #outer: AbortSignal | undefined;
+  readonly #ms: number;
+  readonly #abort = () => this.#controller.abort(this.#outer?.reason);
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(ms: number, outer?: AbortSignal) {
+    this.#ms = ms;
+    this.#outer = outer;
+    if (outer?.aborted) this.#abort();
+    outer?.addEventListener("abort", this.#abort, { once: true });
+    this.restart();
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  restart(): void {
+    clearTimeout(this.#timer);
+    const timedOut = () => this.#controller.abort(new ConnectionFailed(`no answer within ${this.#ms} ms`));
+    this.#timer = setTimeout(timedOut, this.#ms);
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+    this.#outer?.removeEventListener("abort", this.#abort);
+  }
+
+  abort(): void {
+    this.end();
+    this.#controller.abort();
+  }
+}
+
+/** Returns the time before a retry, with jitter so that clients do not retry together. */
+export function backoff(attempt: number): number {
+  return Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** attempt) * (0.5 + Math.random() / 2);
+}
+
+/** Returns true if repeating the request later may succeed. */
+export function isTemporary(error: unknown): boolean {
+  return error instanceof ConnectionFailed || (error instanceof Problem && [429, 503].includes(error.status));
+}
+
+/** Returns the error of a refused request. A proxy may answer with something other than a problem document. */
+function readProblem(status: number, text: string): Problem {
+  let document: Partial<ProblemDocument> = {};
+  try {
+    document = fromWire<Partial<ProblemDocument>>(JSON.parse(text));
+  } catch {
+    // Not JSON: the status says enough.
+  }
+  const { code = status >= 500 ? "internal" : "refused", detail = text.slice(0, 200) } = document ?? {};
+  return problemOf({ type: "about:blank", title: code, ...document, status, code, detail });
+}
+
+function search(query: Query | undefined): string {
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(query ?? {})) {
+    if (value === undefined || value === null) continue;
+    // The values of a list are separated by commas, except tags, which may contain commas.
+    if (name === "tag" && typeof value === "object") for (const tag of value) parameters.append(name, tag);
+    else parameters.append(snake(name), String(value));
+  }
+  const text = parameters.toString();
+  return text ? `?${text}` : "";
+}
+
+function environment(name: string): string | undefined {
+  return typeof process === "undefined" ? undefined : process.env?.[name] || undefined;
+}

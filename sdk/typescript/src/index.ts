@@ -1,0 +1,45 @@
+// The public API of the package.
+
+export { type BatchItem, Client, type ListOptions, type SubmitOptions } from "./client/client.js";
+export type { EventsOptions, FramesOptions } from "./client/feeds.js";
+export type { Flows, ListFlowsOptions } from "./client/flows.js";
+export type { Budgets, Lanes, Quotas, Schedules } from "./client/limits.js";
+export type { BulkJobs, ListWaitpointsOptions, Waitpoints, Webhooks, Workers } from "./client/resources.js";
+export { type Ended, type FlowEnded, FlowRun, Run, type WaitOptions } from "./client/run.js";
+export type { ClientOptions } from "./client/transport.js";
+export type { Duration } from "./duration.js";
+export * from "./errors.js";
+export {
+  anyOf,
+  type Dependencies,
+  Flow,
+  type FlowOptions,
+  Node,
+  type NodeOptions,
+  type Policy,
+  quorum,
+  type Upstream,
+  type When,
+} from "./flow.js";
+export { type Kind, type Task, task } from "./task.js";
+export type * as api from "./types.js";
+export type { Attempt, Event, Execution, Explanation, Frame } from "./types.js";
+export type { Approval, ApprovalOptions, Vote } from "./worker/approval.js";
+export type { Branch, NamedBranch } from "./worker/branches.js";
+export type {
+  Branches,
+  Context,
+  FrameOptions,
+  ReceivedSignal,
+  UsageResult,
+  WaitLimit,
+  WaitResult,
+} from "./worker/context.js";
+export type { WorkerSummary } from "./worker/driver.js";
+export type { BatchEntry, BatchHandler, Handler, TaskOptions } from "./worker/handlers.js";
+export type { Logger } from "./worker/logger.js";
+export type { Child } from "./worker/relatives.js";
+export type { ParseSchema, Schema, StandardSchema } from "./worker/schema.js";
+export { type Until, until } from "./worker/until.js";
+export type { Waitpoint } from "./worker/waitpoint.js";
+export { Worker, type WorkerOptions } from "./worker/worker.js";

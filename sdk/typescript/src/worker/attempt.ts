@@ -1,0 +1,206 @@
+// One attempt: the lease, the operations that are reported under it, and how the handler's end becomes the last one.
+
+import type { Client } from "../client/client.js";
+import { AttemptOver, Cancelled, Delay, Permanent, Problem, Release, Retry } from "../errors.js";
+import type * as wire from "../wire.js";
+import { encode, messageOf } from "./json.js";
+import type { Accepted, Reporter } from "./reporter.js";
+import { Scope } from "./scope.js";
+import { StepTracker } from "./tracker.js";
+
+/** How an attempt ended. */
+export type End = "completed" | "failed" | "released" | "suspended" | "cancelled" | "aborted";
+
+/** Refusals that concern the content of an operation: a repeat would be refused again. */
+const CONTENT_CODES = new Set(["invalid_field", "unknown_field", "payload_too_large"]);
+const STEP_CODES = new Set([...CONTENT_CODES, "idempotency_mismatch", "limit_reached"]);
+
+/** An attempt that this worker runs. */
+export class Attempt {
+  readonly fence: wire.FenceRequest;
+  readonly tracker: StepTracker;
+  readonly scope: Scope;
+  readonly #controller = new AbortController();
+  readonly #reporter: Reporter;
+  /** Resolves when the attempt ends before its handler: with the suspension, or undefined if it is given up. */
+  readonly #overtaken: Promise<LastOp | undefined>;
+  #overtake: (op: LastOp | undefined) => void = () => undefined;
+  #operations = 0;
+  #isLost = false;
+  /** True if a budget suspended the execution: a result is still accepted, but no step, although the lease has ended. */
+  #isPaid = false;
+  /** True once the end is being reported. The lease ends with it. */
+  isEnding = false;
+  /** The reason why the end was not accepted. */
+  endError: unknown;
+
+  constructor(
+    readonly client: Client,
+    readonly claim: wire.Claim & { lease: wire.Lease },
+    reporter: Reporter,
+    readonly isBatch = false,
+  ) {
+    const { execution, attempt, lease } = claim;
+    this.fence = { execution: execution.id, attempt, lease_id: lease.id, epoch: lease.epoch };
+    this.#reporter = reporter;
+    this.scope = Scope.root(this.#controller.signal);
+    this.#overtaken = new Promise((resolve) => {
+      this.#overtake = resolve;
+    });
+    this.tracker = new StepTracker(claim.steps, (waits) => this.#overtake(["suspend", { waits }]));
+  }
+
+  /** Aborted when the cancellation is requested, the lease is lost, or the time of a drain is over. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  get isCancelled(): boolean {
+    return this.#controller.signal.reason instanceof Cancelled;
+  }
+
+  /** True once nothing may be reported any more. */
+  get isLost(): boolean {
+    return this.#isLost;
+  }
+
+  /** Asks the handler to stop, because the cancellation of the execution was requested. */
+  requestCancel(): void {
+    this.#controller.abort(new Cancelled());
+  }
+
+  /** Gives the attempt up: its handler is asked to stop and nothing it does is reported any more. */
+  lose(reason: string): void {
+    this.#isLost = true;
+    this.tracker.close(reason);
+    this.#controller.abort(new AttemptOver(reason));
+    this.#overtake(undefined);
+  }
+
+  /** Processes the loss of the lease. Returns false if the result is still accepted, so that the handler runs on. */
+  leaseLost(lost: { reason: string; state?: string }): boolean {
+    if (this.#isPaid && lost.state === "suspended") return false;
+    this.lose(lost.reason);
+    return true;
+  }
+
+  /** Reports an operation under the lease. The attempt is not suspended meanwhile. */
+  report(op: string, fields: Record<string, unknown>, result?: string): Promise<Accepted> {
+    const reported = this.tracker.reporting(async () => {
+      if (this.#isLost) throw this.signal.reason;
+      try {
+        return await this.#reporter.send(this.#text(op, fields, result));
+      } catch (error) {
+        throw this.#afterRefusal(error);
+      }
+    });
+    reported.catch(() => undefined);
+    return reported;
+  }
+
+  /** Reports usage. It counts even if the lease has ended, because the money is spent. */
+  async reportUsage(fields: Record<string, unknown>): Promise<Accepted> {
+    const used = this.tracker.reporting(() => this.#reporter.send(this.#text("usage", fields)));
+    used.catch(() => undefined);
+    const result = await used;
+    if (result.state === "suspended") this.#isPaid = true;
+    return result;
+  }
+
+  /** Refuses a wait in a batch handler, which would suspend the other executions of the batch with it. */
+  checkWaits(step: string): void {
+    if (this.isBatch) throw new Permanent(`the step "${step}" waits, which a batch handler cannot`);
+  }
+
+  /** Returns an id for an operation that has no name of its own. */
+  nextOpId(): string {
+    this.#operations += 1;
+    return String(this.#operations);
+  }
+
+  /** Runs a handler until it returns, throws, is suspended or loses its lease, and reports the end. */
+  async run(handler: () => Promise<unknown>): Promise<End> {
+    const returned = handler().then(
+      (value) => this.#opOfValue(value),
+      (error) => this.#opOfError(error),
+    );
+    const op = await Promise.race([returned, this.#overtaken]);
+    if (op === undefined || this.#isLost) return this.#isPaid ? "suspended" : "aborted";
+    return this.end(op);
+  }
+
+  /** Reports the last operation. A refused content fails the attempt instead. */
+  async end(op: LastOp): Promise<End> {
+    const [name, fields, result] = op;
+    this.isEnding = true;
+    this.tracker.close("this attempt has ended");
+    try {
+      await this.#reporter.send(this.#text(name, { op_id: "end", ...fields }, result));
+      return ends[name];
+    } catch (error) {
+      const codes = name === "suspend" ? STEP_CODES : CONTENT_CODES;
+      if (name !== "fail" && error instanceof Problem && codes.has(error.code)) {
+        const subject = name === "suspend" ? "wait" : "return value";
+        const message = `the ${subject} of the handler was refused: ${error.message}`;
+        return this.end(["fail", { op_id: "refused", message, class: "permanent" }]);
+      }
+      this.endError = error;
+      return "aborted";
+    }
+  }
+
+  /** Puts the execution back, because the worker has no more time for its handler. */
+  release(): void {
+    if (this.isEnding || this.#isLost) return;
+    this.#overtake(["release", {}]);
+    this.tracker.close("the worker drains");
+    this.#controller.abort(new AttemptOver("the worker drains, and its time for this attempt is over"));
+  }
+
+  #opOfValue(value: unknown): LastOp {
+    if (value instanceof Error) return this.#opOfError(value);
+    const vanished = this.tracker.vanished();
+    if (vanished) return this.#opOfError(vanished);
+    try {
+      return ["complete", {}, encode(value, "the result")];
+    } catch (error) {
+      return this.#opOfError(error);
+    }
+  }
+
+  #opOfError(error: unknown): LastOp {
+    const message = messageOf(error);
+    if (this.isCancelled) return ["cancelled", { message }];
+    if (error instanceof Delay) return ["delay", error.until];
+    if (error instanceof Release) return ["release", {}];
+    if (error instanceof Retry) return ["fail", { message, class: "transient", retry_after_ms: error.afterMs }];
+    return ["fail", { message, class: error instanceof Permanent ? "permanent" : "transient" }];
+  }
+
+  #text(op: string, fields: Record<string, unknown>, result?: string): string {
+    const text = JSON.stringify({ op, ...this.fence, ...fields });
+    return result === undefined ? text : `${text.slice(0, -1)},"result":${result}}`;
+  }
+
+  /** Returns the error for the handler, and gives the attempt up if its lease has ended. */
+  #afterRefusal(error: unknown): unknown {
+    if (!(error instanceof Problem)) return error;
+    if (error.code === "stale_lease" || error.code === "not_found") {
+      this.lose(`the lease of this attempt has ended: ${error.detail}`);
+      return new AttemptOver(error.message, { cause: error });
+    }
+    return STEP_CODES.has(error.code) ? new Permanent(error.message, { cause: error }) : error;
+  }
+}
+
+/** The last operation of an attempt: its name, its fields, and its result as JSON text. */
+export type LastOp = readonly [name: keyof typeof ends, fields: Record<string, unknown>, result?: string];
+
+const ends = {
+  complete: "completed",
+  fail: "failed",
+  delay: "released",
+  release: "released",
+  suspend: "suspended",
+  cancelled: "cancelled",
+} as const satisfies Record<string, End>;

@@ -1,0 +1,141 @@
+// The worker of a program: registers handlers, starts, drains.
+
+/// <reference lib="esnext.disposable" preserve="true" />
+
+import type { Client } from "../client/client.js";
+import { type Duration, milliseconds } from "../duration.js";
+import { randomId } from "../ids.js";
+import type { Task } from "../task.js";
+import { Driver, type WorkerSummary } from "./driver.js";
+import { type BatchHandler, batch, type Handler, type Registered, single, type TaskOptions } from "./handlers.js";
+import { consoleLogger, type Logger } from "./logger.js";
+
+/** The settings of a worker. */
+export interface WorkerOptions {
+  /** The name of the program; many instances may share it. Default: `typescript`. */
+  name?: string;
+  /** The name of this process. Default: the name and a new UUID. */
+  instance?: string;
+  /** Separates a restarted instance from its predecessor. Default: a new UUID if `instance` is given, else none. */
+  incarnation?: string;
+  /** The lanes to claim from. Default: `default`. */
+  lanes?: readonly string[];
+  /** What the worker offers; an execution matches if it requires a subset. Default: nothing. */
+  capabilities?: readonly string[];
+  /** How many handlers may run at once. Default: 10. */
+  concurrency?: number;
+  /** The time to live of the leases, from 500 ms to one hour. Default: 30 seconds. */
+  leaseTtl?: Duration;
+  /** How long a drain lets handlers run. Then their executions are put back, without a charged retry. Default: 10 seconds. */
+  grace?: Duration;
+  /** Where the worker logs. Default: warnings and errors to the console. */
+  log?: Logger;
+}
+
+/**
+ * A worker in this process. It claims as many executions as it has free slots, reports what has ended and claims the
+ * next in one round trip, and renews its leases while handlers run, even if a handler blocks the event loop.
+ */
+export class Worker {
+  readonly instance: string;
+  readonly #client: Client;
+  readonly #options: WorkerOptions;
+  readonly #handlers = new Map<string, Registered>();
+  #driver: Driver | undefined;
+
+  constructor(client: Client, options: WorkerOptions = {}) {
+    this.#client = client;
+    this.#options = options;
+    this.instance = options.instance ?? `${options.name ?? "typescript"}-${randomId()}`;
+  }
+
+  /** Sets the handler of a kind. Returns the task, which `client.submit` accepts with the types of the handler. */
+  task<Input, Output>(kind: string, handler: Handler<Input, Output>): Task<Input, Awaited<Output>>;
+  task<Input, Output>(
+    kind: string,
+    options: TaskOptions<Input>,
+    handler: Handler<Input, Output>,
+  ): Task<Input, Awaited<Output>>;
+  task<Input, Output>(
+    kind: string,
+    first: TaskOptions<Input> | Handler<Input, Output>,
+    second?: Handler<Input, Output>,
+  ): Task<Input, Awaited<Output>> {
+    const handler = typeof first === "function" ? first : second;
+    if (!handler) throw new TypeError(`the task ${JSON.stringify(kind)} has no handler`);
+    return this.#register(kind, single(handler, typeof first === "function" ? {} : first));
+  }
+
+  /** Sets a handler that takes up to `max` claims of its kind in one call and answers each alone. */
+  batchTask<Input, Output>(
+    kind: string,
+    options: TaskOptions<Input> & { max: number },
+    handler: BatchHandler<Input, Output>,
+  ): Task<Input, Output> {
+    return this.#register(kind, batch(options.max, handler, options));
+  }
+
+  #register<Input, Output>(kind: string, handler: Registered): Task<Input, Output> {
+    if (this.#driver) throw new Error(`the worker has started; add the task ${JSON.stringify(kind)} before`);
+    this.#handlers.set(kind, handler);
+    return { kind };
+  }
+
+  /** Starts to work in the background. Rejects if the server refuses the claim, for example because of the key. */
+  async start(): Promise<void> {
+    if (this.#driver) throw new Error("the worker has started already");
+    if (this.#handlers.size === 0) throw new Error("the worker has no task; add one before it starts");
+    const { name = "typescript", instance, incarnation, lanes = ["default"], capabilities = [] } = this.#options;
+    const { concurrency = 10, leaseTtl = 30_000, grace = 10_000, log = consoleLogger } = this.#options;
+    this.#driver = new Driver(
+      this.#client,
+      {
+        name,
+        instance: this.instance,
+        incarnation: incarnation ?? (instance ? randomId() : undefined),
+        lanes,
+        capabilities,
+        concurrency,
+        leaseTtlMs: milliseconds(leaseTtl),
+        graceMs: milliseconds(grace),
+        log,
+      },
+      this.#handlers,
+    );
+    await this.#driver.start();
+  }
+
+  /** Stops claiming, lets handlers end within the grace period, puts the rest back, and departs. */
+  drain(): Promise<WorkerSummary> {
+    return this.#started().drain();
+  }
+
+  /** Waits until the worker ends: by `drain`, or because an operator asked it to. Rejects if it was superseded. */
+  ended(): Promise<WorkerSummary> {
+    return this.#started().ended;
+  }
+
+  /** Works until SIGTERM or SIGINT, or until an operator asks the worker to drain; then drains. */
+  async run(): Promise<WorkerSummary> {
+    const signals = ["SIGTERM", "SIGINT"] as const;
+    const hasSignals = typeof process !== "undefined" && typeof process.once === "function";
+    const stop = () => void (this.#driver ? this.#driver.drain() : undefined);
+    if (hasSignals) for (const signal of signals) process.once(signal, stop);
+    try {
+      await this.start();
+      return await this.ended();
+    } finally {
+      if (hasSignals) for (const signal of signals) process.removeListener(signal, stop);
+    }
+  }
+
+  /** Drains the worker at the end of an `await using` block. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#driver) await this.drain();
+  }
+
+  #started(): Driver {
+    if (!this.#driver) throw new Error("the worker has not started");
+    return this.#driver;
+  }
+}
