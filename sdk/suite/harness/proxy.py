@@ -105,7 +105,7 @@ class Proxy:
                     self._end(connection, request)
                     continue
                 if upstream is None or upstream[0].at_eof():
-                    upstream = await asyncio.open_connection(*self.upstream, limit=wire.LINE_LIMIT)
+                    upstream = await self._connect()
                 lose = fault is not None
                 exchange = asyncio.ensure_future(_exchange(upstream, connection, head, body, lose))
                 await asyncio.wait({exchange, connection.gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -116,13 +116,18 @@ class Proxy:
                 self._end(connection, request)
                 if lose or not keep:
                     return
-        except (OSError, TypeError, asyncio.IncompleteReadError):
+        except (OSError, asyncio.IncompleteReadError):
             pass  # the client or the server has gone; the other side sees its connection end
         finally:
             self._open.pop(connection, None)
             connection.transport.close()
             if upstream:
                 upstream[1].close()
+
+    async def _connect(self):
+        if self.upstream is None:
+            raise ConnectionError("there is no server")
+        return await asyncio.open_connection(*self.upstream, limit=wire.LINE_LIMIT)
 
     def _begin(self, connection, request):
         self.requests.append(request)

@@ -48,6 +48,8 @@ async def body_parts(reader, head, is_response):
     if (head.get("transfer-encoding") or "").lower() == "chunked":
         while True:
             size = await reader.readline()
+            if not size:
+                raise ConnectionError("the connection ended within a body")
             length = int(size.split(b";")[0], 16)
             yield size + await reader.readexactly(length + 2)
             if length == 0:
