@@ -18,21 +18,26 @@ from .waiting import Changes
 
 @dataclass
 class Fault:
-    """A fault for the next requests that match. `kind` is `answer`, `lose` (the answer) or `refuse` (the request)."""
+    """A fault for requests that match. `kind` is `answer`, `lose` (the answer) or `refuse` (the request).
+
+    It spares the first `skip` of them, then applies to each `every`th, `times` in all.
+    """
 
     method: str
     path: re.Pattern
     kind: str
     skip: int
+    every: int
     times: int
     problem: dict
+    seen: int = 0
 
     def applies(self, method, path):
         """Counts a request that matches. Returns true if this request gets the fault."""
         if self.times == 0 or (self.method and self.method != method) or not self.path.search(path):
             return False
-        if self.skip:
-            self.skip -= 1
+        self.seen += 1
+        if self.seen <= self.skip or (self.seen - self.skip) % self.every:
             return False
         self.times -= 1
         return True

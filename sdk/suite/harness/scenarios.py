@@ -51,7 +51,7 @@ OPERATIONS = {
     "cut": {"path"},
     "drain": {"worker"},
     "exited": {"worker", "code"},
-    "fault": {"method", "path", "kind", "skip", "times", "problem"},
+    "fault": {"method", "path", "kind", "skip", "every", "times", "problem"},
     "freeze": {"worker"},
     "http": {"method", "path", "body", "until", "expect", "as"},
     "items": {"call", "count", "expect", "as"},

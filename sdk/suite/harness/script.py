@@ -130,6 +130,7 @@ class Script:
             path=re.compile(operation["path"]),
             kind=operation["kind"],
             skip=operation.get("skip", 0),
+            every=operation.get("every", 1),
             times=operation.get("times", 1),
             problem=operation.get("problem"),
         )
