@@ -6,10 +6,11 @@
 | `{"value": VALUE, "is": …}` | a value, usually a variable, is as described |
 | `{"path": PATH, "is": …}` | the server's answer to a GET is as described |
 | `{"requests": PATH, "method": …, "count": …}` | that many requests went through the proxy |
-| `{"requests": PATH, "method": …, "pause_ms": N}` | after each answer with a fault, the next request came at least N ms later |
+| `{"requests": PATH, "method": …, "pause_ms": N}` | the request after a fault came at least N ms later |
 """
 
 import re
+from itertools import pairwise
 
 from . import wire
 from .matching import Mismatch, check, resolve
@@ -43,7 +44,7 @@ def _check_requests(expectation, requests, where):
     if "count" in expectation:
         check(expectation["count"], len(found), f"{where}: requests of {path.pattern}")
     if "pause_ms" in expectation:
-        pairs = [(request, after) for request, after in zip(found, found[1:]) if request.fault == "answer"]
+        pairs = [(request, after) for request, after in pairwise(found) if request.fault == "answer"]
         if not pairs:
             raise Mismatch(f"{where}: no request of {path.pattern} followed an answer with a fault")
         for request, after in pairs:

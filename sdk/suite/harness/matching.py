@@ -26,7 +26,7 @@ def expand(value):
 
 
 def resolve(value, variables):
-    """Replaces variables. A string that is one variable becomes its value; within a longer string its text is inserted."""
+    """Replaces variables. A string that is one variable becomes its value; within a longer one its text is inserted."""
     if isinstance(value, dict):
         return {name: resolve(item, variables) for name, item in value.items()}
     if isinstance(value, list):
@@ -63,7 +63,7 @@ def check(expected, actual, where):
     elif isinstance(expected, list) and isinstance(actual, list):
         if len(expected) != len(actual):
             raise Mismatch(f"{where}: expected {len(expected)} items, found {len(actual)}: {shown(actual)}")
-        for index, (item, found) in enumerate(zip(expected, actual)):
+        for index, (item, found) in enumerate(zip(expected, actual, strict=True)):
             check(item, found, f"{where}.{index}")
     # In Python True equals 1; in JSON it does not.
     elif expected != actual or isinstance(expected, bool) != isinstance(actual, bool):

@@ -67,8 +67,9 @@ class Worker:
         self._watcher = asyncio.ensure_future(self._watch(supervised))
 
     async def _start_process(self):
-        self.starts += 1
         self._process = await Process.start(self.name, self.command, self._on_line, self.log)
+        self.starts += 1
+        self.changes.notify()
 
     async def _watch(self, supervised):
         while True:
@@ -88,6 +89,12 @@ class Worker:
     def signal(self, number):
         """Sends a signal to the current process."""
         self._process.signal(number)
+
+    async def replace(self):
+        """Kills the process of a supervised worker, and waits until its successor has started."""
+        began = self.starts
+        self.signal(signal.SIGKILL)
+        await self.changes.until(lambda: self.starts > began, lambda: f"the successor of {self.name}")
 
     async def end(self):
         """Kills the worker, and reads its output to the end."""

@@ -194,7 +194,7 @@ async def _exchange(upstream, connection, head, body, lose):
 def _problem(problem):
     """Returns the response of a server that refuses a request for a while."""
     status, milliseconds = problem["status"], problem["retry_after_ms"]
-    content = json.dumps({"type": "about:blank", "title": "A fault", "detail": "injected by the proxy", **problem}).encode()
+    content = json.dumps({"type": "about:blank", "title": "A fault", "detail": "by the proxy", **problem}).encode()
     headers = [
         ("Content-Type", "application/problem+json"),
         ("Content-Length", str(len(content))),

@@ -1,4 +1,4 @@
-"""Loading scenarios. A field or a word that the suite does not know is refused, because a misspelt expectation holds always."""
+"""Loads scenarios, and refuses unknown fields and words: a misspelt expectation would hold always."""
 
 import json
 
@@ -64,7 +64,13 @@ OPERATIONS = {
     "thaw": {"worker"},
     "worker": {"name", "settings", "supervised"},
 }
-EXPECTATIONS = [{"notes"}, {"value", "is"}, {"path", "is"}, {"requests", "method", "count"}, {"requests", "method", "pause_ms"}]
+EXPECTATIONS = [
+    {"notes"},
+    {"value", "is"},
+    {"path", "is"},
+    {"requests", "method", "count"},
+    {"requests", "method", "pause_ms"},
+]
 
 
 def load(path):

@@ -101,16 +101,14 @@ class Script:
     async def do_kill_at_random(self, operation):
         """Kills a supervised worker several times, each time at a random moment after its process began to work."""
         worker = self._worker(operation)
+
+        def works():
+            return any(note["worker"] == worker.name and note["start"] == worker.starts for note in self.notes)
+
         for _ in range(operation["times"]):
-            began = worker.starts
-
-            def works():
-                return any(note["worker"] == worker.name and note["start"] == worker.starts for note in self.notes)
-
             await self.changes.until(works, lambda: f"a note of process {worker.starts} of {worker.name}")
             await asyncio.sleep(self.random.uniform(0, operation["within_ms"] / 1000))
-            worker.signal(signal.SIGKILL)
-            await self.changes.until(lambda: worker.starts > began, lambda: f"the successor of {worker.name}")
+            await worker.replace()
 
     def _worker(self, operation):
         return self.workers[operation.get("worker", "worker")]
