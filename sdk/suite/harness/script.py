@@ -49,9 +49,13 @@ class Script:
                 try:
                     await getattr(self, f"do_{operation['do']}")(operation)
                 except (Mismatch, Late, OSError) as error:
-                    raise Mismatch(f"script {index} ({operation['do']}): {error}") from error
+                    raise Mismatch(f"script {index} ({operation['do']}): {error}{self._dead()}") from error
         finally:
             await asyncio.gather(self.client.end(), *(worker.end() for worker in self.workers.values()))
+
+    def _dead(self):
+        dead = [worker for worker in self.workers.values() if worker.exit_code is not None]
+        return "".join(f"; {worker.name} has ended with {worker.exit_code}" for worker in dead)
 
     def fields(self, operation, *names):
         """Returns the given fields of an operation with their variables replaced."""
