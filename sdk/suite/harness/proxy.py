@@ -53,6 +53,10 @@ class Request:
     began: float
     ended: float | None = None
 
+    def __str__(self):
+        took = "not answered" if self.ended is None else f"{(self.ended - self.began) * 1000:.0f} ms"
+        return f"{self.began:.3f} {self.method} {self.path} {self.fault or ''} ({took})"
+
 
 @dataclass
 class Proxy:
