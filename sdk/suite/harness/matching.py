@@ -16,11 +16,14 @@ class Mismatch(Exception):
 
 
 def expand(value):
-    """Replaces {"$repeat": [TEXT, TIMES]} by the repeated text, so that large values are small in a scenario."""
+    """Replaces {"$repeat": [TEXT, TIMES]} by a long text and {"$times": [VALUE, TIMES]} by a long list."""
     if isinstance(value, dict):
         if list(value) == ["$repeat"]:
             text, times = value["$repeat"]
             return text * times
+        if list(value) == ["$times"]:
+            item, times = value["$times"]
+            return [item] * times
         return {name: expand(item) for name, item in value.items()}
     return [expand(item) for item in value] if isinstance(value, list) else value
 

@@ -75,7 +75,7 @@ EXPECTATIONS = [
 
 def load(path):
     """Reads a scenario. Raises an error that names the place of an unknown word."""
-    scenario = json.loads(path.read_text())
+    scenario = expand(json.loads(path.read_text()))
     try:
         _only(scenario, {"description", "worker", "tasks", "script", "expect"}, "scenario")
         for kind, task in scenario["tasks"].items():
@@ -89,7 +89,7 @@ def load(path):
             raise ValueError("expect: a scenario without an expectation proves nothing")
     except (KeyError, ValueError) as error:
         raise ValueError(f"{path.name}: {error}") from error
-    return expand(scenario)
+    return scenario
 
 
 def _check_actions(actions, where):
