@@ -6,6 +6,8 @@ import signal
 
 LINE_LIMIT = 1 << 26
 LOGGED = 1000
+# Most processes of a supervised worker. An adapter that cannot start must not be started for ever.
+STARTS = 20
 
 
 class Process:
@@ -74,7 +76,7 @@ class Worker:
     async def _watch(self, supervised):
         while True:
             code = await self._process.wait()
-            if not supervised or self._stopping or code == 0:
+            if not supervised or self._stopping or code == 0 or self.starts == STARTS:
                 break
             await self._start_process()
         self.exit_code = code
@@ -119,6 +121,7 @@ class Client:
         self.log = []
         self._process = None
         self._calls = {}
+        self._end = None  # the answer to every call once the process has ended
 
     async def start(self):
         """Starts the process."""
@@ -128,8 +131,9 @@ class Client:
 
     async def _watch(self):
         code = await self._process.wait()
+        self._end = {"error": {"code": f"the client ended with {code}", "status": None}}
         for call in self._calls.values():
-            call.answer = call.answer or {"error": {"code": f"the client ended with {code}", "status": None}}
+            call.answer = call.answer or self._end
         self.changes.notify()
 
     def call(self, fields):
@@ -138,7 +142,10 @@ class Client:
         call = self._calls[number] = Call()
         line = json.dumps({"id": number, **fields})
         self.log.append(f"> {line[:LOGGED]}")
-        self._process.child.stdin.write(line.encode() + b"\n")
+        if self._end:
+            call.answer = self._end
+        else:
+            self._process.child.stdin.write(line.encode() + b"\n")
         return call
 
     def _on_line(self, line):
