@@ -1,0 +1,1 @@
+"""The harness of the SDK suite: starts server, proxy, workers and client, and runs the script of a scenario."""
