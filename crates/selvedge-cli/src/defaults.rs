@@ -3,8 +3,8 @@
 use crate::duration;
 use clap::Args;
 use selvedge::ServerDefaults;
-use selvedge::core::policy::DEFAULT_IDEMPOTENCY_WINDOW_MS;
-use selvedge::core::{Backoff, Retry};
+use selvedge_core::policy::DEFAULT_IDEMPOTENCY_WINDOW_MS;
+use selvedge_core::{Backoff, Retry};
 use std::sync::Arc;
 use std::time::Duration;
 

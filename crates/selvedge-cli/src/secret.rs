@@ -5,7 +5,7 @@
 //! printed.
 
 use crate::failure::Failure;
-use selvedge::core::token::Secret;
+use selvedge_core::token::Secret;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;

@@ -14,7 +14,7 @@ use crate::secret::{self, ChosenSecret};
 use crate::settings::Settings;
 use crate::signals::Signals;
 use clap::Args;
-use selvedge::core::NamespaceId;
+use selvedge_core::NamespaceId;
 use selvedge::{Address, Engine, Name, Options, Store};
 use selvedge_server::{Chaos, check_listen};
 use std::future::{Future, pending};
@@ -287,7 +287,7 @@ async fn start(
         Ok(has_keys) => Ok((engine, has_keys)),
         Err(error) => {
             engine.shutdown_within(LEAST_GRACE).await;
-            Err(Failure::of_store(address, &error))
+            Err(Failure::of_store(address, &error.into()))
         }
     }
 }

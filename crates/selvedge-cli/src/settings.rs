@@ -390,7 +390,7 @@ impl Settings {
 mod tests {
     use super::*;
     use clap::Parser;
-    use selvedge::core::Backoff;
+    use selvedge_core::Backoff;
 
     #[derive(Parser)]
     struct Command {

@@ -191,7 +191,7 @@ impl From<selvedge_engine::Error> for Error {
 
 impl From<selvedge_client::Problem> for Error {
     fn from(problem: selvedge_client::Problem) -> Error {
-        let message = problem.to_string();
+        let message = if problem.detail.is_empty() { problem.title } else { problem.detail };
         match problem.status {
             408 | 429 | 502 | 503 | 504 => Error::Unavailable(message),
             500.. => Error::Failed(message),

@@ -54,6 +54,7 @@ mod signal;
 pub mod steps;
 mod streams;
 mod submission;
+pub mod testing;
 mod wire;
 mod worker;
 
@@ -70,8 +71,8 @@ pub use signal::{Delivered, Signal};
 pub use streams::{Frame, Frames, StreamTail, Summary};
 pub use submission::Submission;
 pub use worker::{
-    Approval, Context, Failure, Handle, IntoReturn, ReceivedSignal, Return, SignalWaitResult, Until, Verdict,
-    Vote, WaitResult, Waitpoint, Worker, WorkerSummary,
+    Approval, Context, Failure, Handle, IntoReturn, Next, ReceivedSignal, Return, SignalWaitResult, Task, Until,
+    Verdict, Vote, WaitResult, Waitpoint, Worker, WorkerSummary,
 };
 
 pub use selvedge_client::{Options as ClientOptions, Retries as ClientRetries};

@@ -41,7 +41,7 @@ async fn echo(ctx: Context) -> Result<Return, Failure> {
             upstream.error.as_ref().map(|error| json!({"message": error.message, "class": error.class}));
         let outcome = upstream.outcome.map(|outcome| outcome.as_str());
         let ended = json!({"outcome": outcome, "result": result, "error": error});
-        upstreams.insert(upstream.name.to_string(), ended);
+        upstreams.insert(upstream.name.clone(), ended);
     }
     Return::complete(&upstreams)
 }

@@ -9,8 +9,9 @@
 //! `near` completes first, so `far` is cancelled; `check` fails once and is retried; `print` fails permanently, so
 //! `alert` runs; `report` returns the results of both branches.
 
-use selvedge::core::filter::Filter;
-use selvedge::{Backoff, EdgeCondition, Error, Flow, FlowId, Join, Namespace, Submission};
+use selvedge::{
+    Backoff, EdgeCondition, Error, ExecutionFilter, Flow, FlowId, Join, Namespace, Submission,
+};
 use serde_json::json;
 
 /// The idempotency key: two `dev` servers that start on the same store at the same time submit one flow.
@@ -18,7 +19,7 @@ const KEY: &str = "selvedge dev: sample";
 
 /// Submits the sample flow, unless the namespace has executions already.
 pub async fn submit_if_empty(namespace: &Namespace) -> Result<Option<FlowId>, Error> {
-    if namespace.count(&Filter::all(namespace.id()), 1).await? > 0 {
+    if !namespace.list(&ExecutionFilter::default(), None, 1).await?.items.is_empty() {
         return Ok(None);
     }
     Ok(Some(sample()?.submit(namespace).await?.id()))

@@ -7,10 +7,11 @@ use super::report::RetryDelay;
 use super::steps::{BranchScope, StepTracker};
 use crate::worker::Failure;
 use crate::{
-    Error, ExecutionId, FlowId, FrameKind, FrameMode, Namespace, Nodes, Outcome, Relative, Timestamp, TraceParent,
+    Amount, Error, ExecutionId, FlowId, FrameKind, FrameMode, Namespace, Nodes, Outcome, Relative, Timestamp, TraceParent,
 };
 use bytes::Bytes;
-use selvedge_core::json;
+use selvedge_core::name::{KEY_LIMIT, NAME_LIMIT};
+use selvedge_core::{Name, json};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -320,6 +321,51 @@ impl Context {
         let op = frame(kind, mode, data)?;
         let name = Uuid::now_v7().to_string();
         self.report_with_retries(vec![(Some(name), op)], APPEND_RETRY_LIMIT).await.map(drop)
+    }
+
+    /// Appends an event to the stream of this attempt: [`emit`](Context::emit) with the kind [`FrameKind::Event`].
+    pub async fn frame(&self, data: impl Serialize) -> Result<(), Error> {
+        self.emit(FrameKind::Event, data).await
+    }
+
+    /// Counts usage of a budget, such as tokens of a language model, by dimension. Every call counts, also in a later
+    /// attempt, because what was spent is spent. Accepted even after the lease has ended. Retried for up to 30 seconds while
+    /// the store is unavailable; a retry counts once.
+    ///
+    /// Returns the dimensions whose hard limit is reached. What then happens to this execution is up to the budget: it may
+    /// be suspended, and its handler dropped at the next await point.
+    ///
+    /// ```
+    /// use selvedge::{Amount, Context, Failure};
+    ///
+    /// async fn ask(ctx: Context) -> Result<bool, Failure> {
+    ///     let breached = ctx.usage("tokens", [("input", Amount::whole(812)), ("output", Amount::whole(120))]).await?;
+    ///     Ok(breached.is_empty())
+    /// }
+    /// ```
+    pub async fn usage<D: Into<String>>(
+        &self,
+        budget: impl AsRef<str>,
+        usage: impl IntoIterator<Item = (D, Amount)>,
+    ) -> Result<Vec<String>, Error> {
+        self.usage_once(budget, Uuid::now_v7().to_string(), usage).await
+    }
+
+    /// Counts usage of a budget once for this key: repeated within 30 days, also by a later attempt, it counts nothing.
+    /// Otherwise like [`usage`](Context::usage).
+    pub async fn usage_once<D: Into<String>>(
+        &self,
+        budget: impl AsRef<str>,
+        key: impl AsRef<str>,
+        usage: impl IntoIterator<Item = (D, Amount)>,
+    ) -> Result<Vec<String>, Error> {
+        let op = Op::Usage {
+            budget: Name::parse("/budget", budget.as_ref(), NAME_LIMIT)?,
+            usage: usage.into_iter().map(|(dimension, amount)| (dimension.into(), amount)).collect(),
+            dedup_key: Some(Name::parse("/dedup_key", key.as_ref(), KEY_LIMIT)?),
+        };
+        let reported = self.report_with_retries(vec![(None, op)], APPEND_RETRY_LIMIT).await?;
+        Ok(reported.into_iter().flat_map(|reported| reported.breached).collect())
     }
 
     async fn report(&self, op: Op) -> Result<(), Error> {

@@ -15,12 +15,41 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A type-erased handler.
-pub(super) type Handler = Arc<dyn Fn(Context) -> HandlerFuture + Send + Sync>;
-type HandlerFuture = Pin<Box<dyn Future<Output = Result<Return, Failure>> + Send>>;
+/// The handler of a kind, with its type erased.
+#[derive(Clone)]
+pub(super) enum Handler {
+    /// Runs one execution.
+    One(OneFn),
+    /// Runs up to this many executions in one call.
+    Batch(usize, BatchFn),
+}
+
+/// A handler of one execution.
+pub(super) type OneFn = Arc<dyn Fn(Context) -> HandlerFuture + Send + Sync>;
+pub(super) type HandlerFuture = Pin<Box<dyn Future<Output = Result<Return, Failure>> + Send>>;
+/// A handler of several executions, which answers each alone.
+pub(super) type BatchFn = Arc<dyn Fn(Vec<Context>) -> BatchFuture + Send + Sync>;
+type BatchFuture = Pin<Box<dyn Future<Output = Vec<Result<Return, Failure>>> + Send>>;
+
+/// Erases the type of a batch handler.
+pub(super) fn erase_batch<F, Fut, T>(max: usize, handler: F) -> Handler
+where
+    F: Fn(Vec<Context>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Vec<Result<T, Failure>>> + Send + 'static,
+    T: IntoReturn,
+{
+    let run = move |batch| -> BatchFuture {
+        let future = handler(batch);
+        Box::pin(async move {
+            let results = future.await;
+            results.into_iter().map(|result| result.and_then(IntoReturn::into_return)).collect()
+        })
+    };
+    Handler::Batch(max.max(1), Arc::new(run))
+}
 
 /// Erases the type of a handler.
-pub(super) fn erase<F, Fut, T>(handler: F) -> Handler
+pub(super) fn erase<F, Fut, T>(handler: F) -> OneFn
 where
     F: Fn(Context) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<T, Failure>> + Send + 'static,

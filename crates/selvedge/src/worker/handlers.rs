@@ -1,7 +1,7 @@
 //! The running handlers of a worker, each in a task of its own.
 
 use super::context::Context;
-use super::handler::{Failure, Handler, op};
+use super::handler::{BatchFn, Failure, Handler, Return, op};
 use super::leases::Leases;
 use super::report::FinishedAttempt;
 use super::link::Link;
@@ -10,9 +10,11 @@ use super::steps::{self, HandlerEnd};
 use crate::Namespace;
 use selvedge_core::rules::report::Fence;
 use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
-use tokio::task::{Id, JoinError, JoinSet};
+use tokio::sync::{oneshot, watch};
+use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::timeout;
 
 /// Longest time to wait until aborted handlers are dropped.
@@ -54,23 +56,76 @@ impl RunningHandlers {
 
     /// Starts the handlers of claimed executions. Returns the releases of those that cannot be started.
     pub fn start(&mut self, claims: Vec<Claim>) -> Vec<FinishedAttempt> {
-        claims.into_iter().filter_map(|claim| self.start_one(claim)).collect()
+        let mut refused = Vec::new();
+        let mut batches: HashMap<String, Vec<Claim>> = HashMap::new();
+        for claim in claims {
+            match self.handlers.get(&claim.kind).cloned() {
+                Some(Handler::One(handler)) => {
+                    self.start_one(claim, |context| async move { handler(context).await });
+                }
+                Some(Handler::Batch(..)) => batches.entry(claim.kind.clone()).or_default().push(claim),
+                None => {
+                    let (execution, kind) = (claim.fence.execution, &claim.kind);
+                    tracing::error!(%execution, kind, "a claimed execution has a kind without a handler");
+                    refused.push(FinishedAttempt::new(claim.fence, Op::Release));
+                }
+            }
+        }
+        for (kind, mut claims) in batches {
+            let Some(Handler::Batch(max, handler)) = self.handlers.get(&kind).cloned() else { continue };
+            while !claims.is_empty() {
+                let rest = claims.split_off(claims.len().min(max));
+                self.start_batch(claims, handler.clone());
+                claims = rest;
+            }
+        }
+        refused
     }
 
-    fn start_one(&mut self, claim: Claim) -> Option<FinishedAttempt> {
+    /// Starts the task of one claim, and returns its context.
+    fn start_one<Fut>(&mut self, claim: Claim, run: impl FnOnce(Context) -> Fut + Send + 'static) -> Context
+    where
+        Fut: Future<Output = Result<Return, Failure>> + Send + 'static,
+    {
         let fence = claim.fence;
-        let Some(handler) = self.handlers.get(&claim.kind).cloned() else {
-            tracing::error!(execution = %fence.execution, kind = claim.kind, "a claimed execution has a kind without a handler");
-            return Some(FinishedAttempt::new(fence, Op::Release));
-        };
         let (cancel, cancel_requested) = watch::channel(false);
         let context = Context::new(self.namespace.clone(), self.link.clone(), claim, cancel_requested);
-        let tracker = context.tracker().clone();
+        let (tracker, running) = (context.tracker().clone(), context.clone());
         // The handler is called inside its task, so that a panic of the call itself is caught there too.
-        let task = self.tasks.spawn(steps::run(async move { handler(context).await }, tracker));
+        let task = self.tasks.spawn(steps::run(async move { run(running).await }, tracker));
         self.fences.insert(task.id(), fence);
         self.leases.insert(fence, task, cancel);
-        None
+        context
+    }
+
+    /// Starts one call of a batch handler. Each claim has a task that waits for its answer, so that it is reported, lost or
+    /// aborted alone. The call is aborted when no task waits for it any more.
+    fn start_batch(&mut self, claims: Vec<Claim>, handler: BatchFn) {
+        let (call, started) = watch::channel::<Option<AbortHandle>>(None);
+        let guard = Arc::new(AbortCall(started));
+        let mut answers = Vec::with_capacity(claims.len());
+        let mut contexts = Vec::with_capacity(claims.len());
+        for claim in claims {
+            let (answer, answered) = oneshot::channel();
+            let guard = guard.clone();
+            answers.push(answer);
+            contexts.push(self.start_one(claim, move |_| async move {
+                let _guard = guard;
+                answered.await.unwrap_or_else(|_| Err(Failure::transient("the batch handler panicked")))
+            }));
+        }
+        let count = contexts.len();
+        let task = tokio::spawn(async move {
+            let mut results = handler(contexts).await.into_iter();
+            for answer in answers {
+                let missing = || {
+                    Err(Failure::permanent(format!("the batch handler answered fewer than its {count} executions")))
+                };
+                // A task that lost its lease does not wait for its answer any more.
+                let _ = answer.send(results.next().unwrap_or_else(missing));
+            }
+        });
+        call.send_replace(Some(task.abort_handle()));
     }
 
     /// Processes the end of a handler, and of all others that have ended by now. Returns the attempts to report.
@@ -122,6 +177,17 @@ impl RunningHandlers {
             attempts.push(FinishedAttempt::new(fence, Op::Release));
         }
         attempts
+    }
+}
+
+/// Aborts the call of a batch handler when it is dropped. A call that has ended is not affected.
+struct AbortCall(watch::Receiver<Option<AbortHandle>>);
+
+impl Drop for AbortCall {
+    fn drop(&mut self) {
+        if let Some(call) = &*self.0.borrow() {
+            call.abort();
+        }
     }
 }
 

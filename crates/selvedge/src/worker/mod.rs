@@ -18,7 +18,9 @@ mod link;
 pub(crate) mod protocol;
 mod report;
 mod steps;
+mod task;
 
+pub use task::{Next, Task};
 pub use context::Context;
 pub use handler::{Failure, IntoReturn, Return};
 pub use steps::{
@@ -34,6 +36,7 @@ use selvedge_core::NamespaceId;
 use selvedge_core::rules::claim::{CLAIM_MAX, ClaimDraft};
 use std::collections::HashMap;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -74,6 +77,7 @@ pub struct Worker {
     namespace: Namespace,
     settings: Settings,
     handlers: HashMap<String, Handler>,
+    layers: Vec<task::Layer>,
 }
 
 /// The configuration of a worker. [`Worker`]'s builder methods document each setting.
@@ -103,7 +107,7 @@ impl Worker {
             lease_ttl: Duration::from_secs(30),
             grace: Duration::from_secs(10),
         };
-        Worker { namespace, settings, handlers: HashMap::new() }
+        Worker { namespace, settings, handlers: HashMap::new(), layers: Vec::new() }
     }
 
     /// Adds a lane to claim from. Default: the lane `default` only.
@@ -146,7 +150,75 @@ impl Worker {
         Fut: Future<Output = Result<T, Failure>> + Send + 'static,
         T: IntoReturn,
     {
-        self.handlers.insert(kind.into(), handler::erase(handler));
+        self.handlers.insert(kind.into(), Handler::One(handler::erase(handler)));
+        self
+    }
+
+    /// Sets the handler of a kind to a [`Task`].
+    pub fn task<T: Task>(self, task: T) -> Self {
+        let task = Arc::new(task);
+        self.handler(T::KIND, move |ctx: Context| {
+            let task = task.clone();
+            async move {
+                let input = ctx.input()?;
+                task.run(ctx, input).await
+            }
+        })
+    }
+
+    /// Sets a batch handler of a kind: it gets up to `max` executions that were claimed together, and answers each alone, in
+    /// their order. Executions without an answer fail permanently. Suited to calls that are cheaper together, such as
+    /// embeddings; steps and waits belong in an ordinary handler. [Layers](Worker::layer) do not apply.
+    ///
+    /// ```
+    /// # use selvedge::{Context, Engine, Failure, Submission, Worker};
+    /// # use std::time::Duration;
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), selvedge::Error> {
+    /// # let engine = Engine::open("memory:").await?;
+    /// # let namespace = engine.namespace("default").await?;
+    /// let worker = Worker::new(namespace.clone(), "embedder")
+    ///     .batch("embed", 16, |batch: Vec<Context>| async move {
+    ///         batch.iter().map(|ctx| ctx.input::<String>().map(|text| text.len())).collect()
+    ///     })
+    ///     .start()?;
+    /// let id = Submission::new("embed").input("four")?.submit(&namespace).await?.execution.id;
+    /// let ended = namespace.result(id, Duration::from_secs(10)).await?.expect("the execution ends");
+    /// assert_eq!(ended.json::<usize>()?, 4);
+    /// # worker.drain().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn batch<F, Fut, T>(mut self, kind: impl Into<String>, max: usize, handler: F) -> Self
+    where
+        F: Fn(Vec<Context>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Vec<Result<T, Failure>>> + Send + 'static,
+        T: IntoReturn,
+    {
+        self.handlers.insert(kind.into(), handler::erase_batch(max, handler));
+        self
+    }
+
+    /// Adds a layer around every handler, for traces, metrics or a shared check. The layer that was added first is the
+    /// outermost. A layer sees every attempt; one that is suspended is dropped at its await point.
+    ///
+    /// ```
+    /// # use selvedge::{Context, Failure, Namespace, Next, Worker};
+    /// # fn worker(namespace: Namespace) -> Worker {
+    /// Worker::new(namespace, "timed").layer(|ctx: Context, next: Next| async move {
+    ///     let (kind, began) = (ctx.kind().to_owned(), std::time::Instant::now());
+    ///     let result = next.run(ctx).await;
+    ///     println!("{kind}: {:?}, {}", began.elapsed(), if result.is_ok() { "ok" } else { "failed" });
+    ///     result
+    /// })
+    /// # }
+    /// ```
+    pub fn layer<F, Fut>(mut self, layer: F) -> Self
+    where
+        F: Fn(Context, Next) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Return, Failure>> + Send + 'static,
+    {
+        self.layers.push(task::erase_layer(layer));
         self
     }
 
@@ -194,6 +266,7 @@ impl Worker {
         }
         let mut kinds: Vec<String> = self.handlers.keys().cloned().collect();
         kinds.sort_unstable();
+        task::add_layers(&mut self.handlers, self.layers);
         let claim = self.settings.claim(kinds);
         // Every field is checked before the worker starts. The namespace is checked by the first call.
         claim.clone().check(NamespaceId(0), None)?;

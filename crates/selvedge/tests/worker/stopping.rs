@@ -177,5 +177,4 @@ over_http_too! {
     a_drain_puts_executions_back_without_a_charged_retry_when_the_grace_period_is_over,
     a_drain_waits_for_handlers_within_the_grace_period_and_claims_nothing_more,
     an_operator_can_ask_a_worker_to_drain,
-    a_worker_ends_when_the_engine_shuts_down,
 }

@@ -341,7 +341,9 @@ async fn a_waitpoint_is_the_same_in_every_attempt_even_after_its_delivery() {
         let created = created.clone();
         async move {
             let waitpoint = ctx.waitpoint("letter").source("ann").expires_after(HOUR).await?;
-            assert!(!format!("{waitpoint:?}").contains(&waitpoint.token), "Debug omits the token");
+            // Over HTTP the token of a used waitpoint is empty.
+            let shown = format!("{waitpoint:?}");
+            assert!(waitpoint.token.is_empty() || !shown.contains(&waitpoint.token), "Debug omits the token");
             created.send(waitpoint)?;
             let answer = ctx.wait_for_signal("answer", "letter").await?;
             ctx.sleep("nap", MINUTE).await?;
