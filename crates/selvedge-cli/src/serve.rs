@@ -15,7 +15,7 @@ use crate::settings::Settings;
 use crate::signals::Signals;
 use clap::Args;
 use selvedge_core::NamespaceId;
-use selvedge::{Address, Engine, Name, Options, Store};
+use selvedge::{Address, Engine, Options, Store};
 use selvedge_server::{Chaos, check_listen};
 use std::future::{Future, pending};
 use std::io::{ErrorKind, Write};

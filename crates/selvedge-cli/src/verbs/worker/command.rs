@@ -120,7 +120,7 @@ impl CommandLine {
         };
         let mut frames = StderrFrames::new(ctx);
         let output = async { tokio::join!(writing, read_result(stdout), frames.forward(stderr)).1 };
-        let mut output = std::pin::pin!(output);
+        let mut output = Box::pin(output);
         let mut early = None;
         let status = tokio::select! {
             read = &mut output => {
