@@ -16,9 +16,12 @@ const BAR: usize = 30;
 
 /// Draws a flow until it ends. Where nobody looks, prints a line for each change of a node.
 pub async fn watch(session: &Session, id: &str) -> Result<(), Failure> {
+    // An id that does not exist is refused here, before the stream refuses it as a filter.
+    session.client.get(&["flows", id]).send().await?;
     // The stream is opened before the first look, so that no change falls between the two.
     let mut events = session.client.get(&["events"]).query("flow", id).query("from", "now").events();
     events.connect().await?;
+    let session = &session.patient();
     let mut live = Live::new(&session.out);
     let mut states: BTreeMap<String, String> = BTreeMap::new();
     loop {
