@@ -14,12 +14,14 @@ const CONFIGURED: [&str; 2] = ["serve", "dev"];
 
 /// Returns a flag or an argument as one writes it.
 fn usage(argument: &Arg) -> String {
+    let several = argument.get_num_args().is_some_and(|count| count.max_values() > 1);
     let value = argument.get_value_names().map_or("", |names| names[0].as_str());
+    let value = if several { format!("{value}…") } else { value.to_owned() };
     let takes_value = argument.get_action().takes_values();
     match argument.get_long() {
         Some(long) if takes_value => format!("--{long} {value}"),
         Some(long) => format!("--{long}"),
-        None if argument.is_required_set() => value.to_owned(),
+        None if argument.is_required_set() => value,
         None => format!("[{value}]"),
     }
 }
@@ -66,11 +68,11 @@ fn shared(command: &Command, heading: &str) -> String {
     let arguments = command.get_arguments().filter(|argument| argument.get_help_heading() == Some(heading));
     for argument in arguments {
         let variable =
-            argument.get_env().map_or(String::new(), |name| format!("`{}`", name.to_string_lossy()));
+            argument.get_env().map_or(String::new(), |name| format!(" or `{}`", name.to_string_lossy()));
         let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
-        let _ = writeln!(rows, "| `{}` | {variable} | {help} |", usage(argument));
+        let _ = writeln!(rows, "| `{}`{variable} | {help} |", usage(argument));
     }
-    format!("| flag | variable | meaning |\n| --- | --- | --- |\n{rows}")
+    format!("| flag | meaning |\n| --- | --- |\n{rows}")
 }
 
 /// Returns the generated part of the page.

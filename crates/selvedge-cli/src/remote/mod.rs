@@ -5,7 +5,7 @@ mod profiles;
 pub use profiles::{Profile, Profiles};
 
 use crate::failure::Failure;
-use crate::terminal::{ColorChoice, Output};
+use crate::terminal::{ColorChoice, Output, confirm};
 use clap::Args;
 use selvedge_client::{Client, Error, EventStream, Message, Options, Retries};
 use std::path::PathBuf;
@@ -67,6 +67,15 @@ impl Session {
     /// once because the address may be wrong.
     pub fn patient(&self) -> Session {
         Session { client: self.client.with_retries(PATIENT), out: self.out }
+    }
+
+    /// Asks for consent to what the sentence `effect` says. Names a server that is not on this machine, because a user may have
+    /// several profiles.
+    pub fn confirm(&self, effect: &str, yes: bool) -> Result<bool, Failure> {
+        match self.client.is_loopback() {
+            true => confirm(effect, yes),
+            false => confirm(&format!("{effect} The server is {}.", self.client.server()), yes),
+        }
     }
 
     /// Returns the next message of an event stream. Tells a person if the stream is interrupted.

@@ -4,7 +4,7 @@ use super::resource;
 use super::values::{add, amount, millis, span};
 use crate::failure::Failure;
 use crate::remote::{Remote, Session};
-use crate::terminal::{confirm, flat, relative, text};
+use crate::terminal::{flat, relative, text};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -115,7 +115,7 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
             resource::print(&session, &response, |answer| usage(&answer["budget"]))
         }
         Command::Reset { name, yes } => {
-            if !confirm(&format!("The usage of {name} becomes zero."), yes)? {
+            if !session.confirm(&format!("The usage of {name} becomes zero."), yes)? {
                 return Err(Failure::Failed("nothing was changed".into()));
             }
             let response = session.client.post(&["budgets", &name, "reset"]).json(&json!({})).send().await?;

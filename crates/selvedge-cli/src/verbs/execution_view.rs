@@ -140,7 +140,7 @@ fn shortened(value: &Value) -> String {
 
 /// Returns the timeline: attempts, steps, signals and waits in the order of their beginnings, each with its time from the
 /// submission on and its length.
-pub fn timeline(execution: &Value, attempts: &[Value], steps: &[Value], signals: &[Value]) -> String {
+pub fn timeline(execution: &Value, attempts: &[Value], steps: &[Value], signals: &[Value]) -> Table {
     let mut rows: Vec<(String, String, String, String)> = Vec::new();
     for attempt in attempts {
         let (started, ended) = (text(attempt, "/started_at"), text(attempt, "/ended_at"));
@@ -188,8 +188,5 @@ pub fn timeline(execution: &Value, attempts: &[Value], steps: &[Value], signals:
     for (began, what, took, note) in rows {
         table.row(vec![format!("+{}", elapsed(submitted, &began)), what, took, note]);
     }
-    match table.is_empty() {
-        true => String::new(),
-        false => table.draw(usize::MAX),
-    }
+    table
 }

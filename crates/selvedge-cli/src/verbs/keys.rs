@@ -4,7 +4,7 @@ use super::resource;
 use super::values::span;
 use crate::failure::Failure;
 use crate::remote::{Remote, Session};
-use crate::terminal::{age, confirm, relative, state_text, strings, text};
+use crate::terminal::{age, relative, state_text, strings, text};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -73,7 +73,7 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
             create(&session, &name, &role, &namespaces, expires).await
         }
         Command::Revoke { id, yes } => {
-            if !confirm(&format!("Requests with the key {id} will be refused."), yes)? {
+            if !session.confirm(&format!("Requests with the key {id} will be refused."), yes)? {
                 return Err(Failure::Failed("nothing was changed".into()));
             }
             let response = session.client.delete(&["admin", "keys", &id]).send().await?;

@@ -4,7 +4,7 @@ use super::resource;
 use super::values::{add, millis, span};
 use crate::failure::Failure;
 use crate::remote::Remote;
-use crate::terminal::{confirm, duration_ms, number, state_text, text, truth};
+use crate::terminal::{duration_ms, number, state_text, text, truth};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 use std::time::Duration;
@@ -92,7 +92,7 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
         }
         Command::Delete { name, yes } => {
             let question = format!("The namespace {name} will be deleted with everything in it.");
-            if !confirm(&question, yes)? {
+            if !session.confirm(&question, yes)? {
                 return Err(Failure::Failed("nothing was deleted".into()));
             }
             let response = session.client.delete(&["admin", "namespaces", &name]).send().await?;

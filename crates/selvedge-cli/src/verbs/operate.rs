@@ -9,7 +9,7 @@ use super::selection::Selection;
 use super::values::{add, millis, pair, span};
 use crate::failure::Failure;
 use crate::remote::{Remote, Session};
-use crate::terminal::{confirm, items, number, spinner, state_text, text, truth};
+use crate::terminal::{items, number, spinner, state_text, text, truth};
 use clap::Args;
 use selvedge_client::Response;
 use serde_json::{Map, Value, json};
@@ -327,7 +327,7 @@ impl Targets {
             }
             (None, _) => format!("More than {MOST} executions will be {done}."),
         };
-        if !confirm(&effect, self.yes)? {
+        if !session.confirm(&effect, self.yes)? {
             return Err(Failure::Failed("nothing was changed".into()));
         }
         if self.job || would_change.is_none() {

@@ -4,7 +4,7 @@ use super::get::values;
 use super::values::rate_text;
 use crate::failure::Failure;
 use crate::remote::Session;
-use crate::terminal::{Table, confirm, duration_ms, flat, strings, when};
+use crate::terminal::{Table, duration_ms, flat, strings, when};
 use selvedge_client::{Error, Response};
 use serde_json::{Map, Value};
 
@@ -101,7 +101,7 @@ pub async fn set(session: &Session, path: &[&str], change: &Map<String, Value>) 
 
 /// Deletes an object after a question.
 pub async fn delete(session: &Session, path: &[&str], what: &str, yes: bool) -> Result<(), Failure> {
-    if !confirm(&format!("{what} will be deleted."), yes)? {
+    if !session.confirm(&format!("{what} will be deleted."), yes)? {
         return Err(Failure::Failed("nothing was deleted".into()));
     }
     let response = session.client.delete(path).send().await?;

@@ -3,7 +3,7 @@
 use super::resource;
 use crate::failure::Failure;
 use crate::remote::Remote;
-use crate::terminal::{age, confirm, items, state_text, strings, text, truth};
+use crate::terminal::{age, items, state_text, strings, text, truth};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
@@ -61,7 +61,7 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
         }
         Command::Delete { instance, yes } => {
             let question = format!("The executions of {instance} are given to other workers.");
-            if !confirm(&question, yes)? {
+            if !session.confirm(&question, yes)? {
                 return Err(Failure::Failed("nothing was changed".into()));
             }
             let response = session.client.delete(&["workers", &instance]).send().await?;

@@ -75,11 +75,13 @@ fn restart(server: Server, place: &Sqlite) -> Server {
     serve_at(place, url.strip_prefix("http://").expect("the URL has the scheme http"))
 }
 
-/// Reports whether a server has answered a request for the result of an execution.
-fn was_asked_for_result(server: &Server) -> bool {
+/// Reports whether a server has answered a request of a route.
+fn has_answered(server: &Server, route: &str) -> bool {
     let metrics = Command::new("curl").args(["--silent", &format!("{}/metrics", server.url)]).output();
     let metrics = String::from_utf8(metrics.expect("curl starts").stdout).expect("metrics are text");
-    metrics.lines().any(|line| line.contains("/v1/executions/{id}/result"))
+    metrics.lines().any(|line| {
+        line.starts_with("selvedge_http_requests_total") && line.contains(&format!("\"{route}\""))
+    })
 }
 
 #[test]
@@ -101,6 +103,23 @@ fn events_with_follow_miss_nothing_when_the_server_restarts() {
     let _server = restart(server, &place);
     let last = cli.succeed(&["submit", "k"]);
     assert_eq!(next(), last);
+}
+
+#[test]
+fn events_with_follow_begin_where_they_were_started_although_the_server_restarts_before_the_first() {
+    let (place, server, cli) = serve();
+    cli.succeed(&["submit", "k"]);
+    let mut events = Follower::start(&cli, &["events", "--follow", "--types", "execution.submitted"]);
+    // The request for the position, which is made once.
+    while !has_answered(&server, "/v1/events") {}
+    let address = server.url.strip_prefix("http://").expect("the URL has the scheme http").to_owned();
+    server.kill();
+    // Submitted at another address, while nobody listens at this one.
+    let elsewhere = Server::start(&place);
+    let id = Cli::new(&elsewhere.url).succeed(&["submit", "k"]);
+    elsewhere.kill();
+    let _server = serve_at(&place, &address);
+    assert!(events.line().contains(&id));
 }
 
 #[test]
@@ -138,7 +157,7 @@ fn wait_and_watch_survive_a_restart() {
     assert_eq!(watch.line(), "waiting");
     let mut wait = cli.start(&["wait", &id]);
     // Its first request, which must succeed, was answered.
-    while !was_asked_for_result(&server) {}
+    while !has_answered(&server, "/v1/executions/{id}/result") {}
     let server = restart(server, &place);
     report(&server.url, &claim_one(&server.url), json!({"op": "complete", "result": 7}));
     let mut result = String::new();

@@ -76,7 +76,7 @@ fn tables_are_cut_to_the_width_of_the_terminal() {
         let ended = on_terminal(&cli, columns, "", &[("NO_COLOR", "1")], &["list"]);
         ended.stdout.lines().map(str::to_owned).collect()
     };
-    for columns in [100, 140] {
+    for columns in [40, 80, 140] {
         let lines = lines(columns);
         assert_eq!(lines.len(), 2, "{lines:?}");
         assert_eq!(lines[1].chars().count(), columns as usize, "{}", lines[1]);
@@ -145,6 +145,11 @@ fn every_destructive_verb_asks_and_names_yes_where_it_cannot() {
         assert_eq!(ended.code, 1, "{arguments:?}: {ended:?}");
         assert!(ended.stdout.contains("Continue? [y/N]"), "{arguments:?}: {ended:?}");
     }
+    let elsewhere = ["lanes", "delete", "l", "--server", "https://selvedge.invalid"];
+    assert!(
+        cli.fail(&elsewhere).1.contains("The server is https://selvedge.invalid."),
+        "it is named before it is asked"
+    );
     // Nothing happened, so each can still be done.
     for arguments in commands.iter().rev() {
         cli.succeed(&[arguments, &["--yes"][..]].concat());

@@ -240,7 +240,7 @@ pub async fn get(session: &Session, id: &str) -> Result<(), Failure> {
         session.out.line(format!("  ended      {}", when(text(&flow, "/ended_at"))))?;
     }
     session.out.line("")?;
-    session.out.raw(&progress::draw_graph(&graph, &progress::members(session, id).await?))
+    session.out.table(&progress::graph_table(&graph, &progress::members(session, id).await?))
 }
 
 async fn graph(session: &Session, id: &str, format: GraphFormat) -> Result<(), Failure> {
@@ -248,7 +248,7 @@ async fn graph(session: &Session, id: &str, format: GraphFormat) -> Result<(), F
     match format {
         GraphFormat::Text if !session.out.json => {
             let graph: Value = request.send().await?.json()?;
-            session.out.raw(&progress::draw_graph(&graph, &progress::members(session, id).await?))
+            session.out.table(&progress::graph_table(&graph, &progress::members(session, id).await?))
         }
         GraphFormat::Text | GraphFormat::Json => session.out.json_line(request.send().await?.text()?),
         GraphFormat::Dot => session.out.raw(request.query("format", "dot").send().await?.text()?),

@@ -56,6 +56,24 @@ fn submissions() {
 }
 
 #[test]
+fn the_input_keeps_its_bytes_and_comes_from_the_command_line_a_file_or_standard_input() {
+    let (place, _server, cli) = serve();
+    let text = "{\"z\": 1.0, \"a\": [1e3, \"é\"]}";
+    let file = place.path("input.json");
+    std::fs::write(&file, format!("{text}\n")).expect("the file is written");
+    let at_file = format!("@{}", file.display());
+    let mut ids = vec![cli.succeed(&["submit", "k", text]), cli.succeed(&["submit", "k", &at_file])];
+    let mut submit = cli.command(&["submit", "k", "-"]);
+    let input = std::fs::File::open(&file).expect("the file is opened");
+    let output = submit.stdin(input).output().expect("the binary starts");
+    ids.push(String::from_utf8(output.stdout).expect("an id is text").trim_end().to_owned());
+    for id in ids {
+        let printed = cli.succeed(&["get", &id, "--json"]);
+        assert!(printed.contains(&format!("\"input\":{text}")), "{printed}");
+    }
+}
+
+#[test]
 fn the_life_of_an_execution() {
     let (_place, server, cli) = serve();
     let mut snapshot = Snapshot::new(&cli, "life");
