@@ -122,3 +122,36 @@ fn list_with_watch_is_drawn_again() {
     let drawn = screen.wait_for(&[&id, "waiting"]);
     assert!(!drawn.contains("There are no executions."), "{drawn}");
 }
+
+#[test]
+fn a_view_that_is_taller_than_the_terminal_is_cut_and_still_replaced() {
+    let (place, server, cli) = serve();
+    let file = place.path("flow.yaml");
+    let nodes: Vec<String> = (0..40).map(|number| format!("{{name: n{number}, kind: k}}")).collect();
+    let flow = format!("name: wide\nnodes: [{}]", nodes.join(", "));
+    std::fs::write(&file, flow).expect("the file is written");
+    let file = file.to_str().expect("the path is text");
+    let screen = Screen::start(&cli, &["flow", "run", file, "--watch"]);
+    screen.wait_for(&["wide running", "0/40", "n0", "more lines"]);
+    for number in 1..=3 {
+        report(&server.url, &claim_one(&server.url), json!({"op": "complete"}));
+        let drawn = screen.wait_for(&["wide running", &format!("{number}/40"), "more lines"]);
+        assert_eq!(
+            drawn.matches("wide running").count(),
+            1,
+            "each drawing replaces the one before:\n{drawn}"
+        );
+        assert_eq!(drawn.lines().count(), 29, "a line is left for the cursor:\n{drawn}");
+    }
+}
+
+#[test]
+fn wait_shows_that_it_waits_until_the_result_replaces_it() {
+    let (_place, server, cli) = serve();
+    let id = cli.succeed(&["submit", "greet"]);
+    let screen = Screen::start(&cli, &["wait", &id]);
+    screen.wait_for(&[&format!("waiting for {id}")]);
+    report(&server.url, &claim_one(&server.url), json!({"op": "complete", "result": {"a": 1}}));
+    let last = screen.wait_for(&["exit 0"]);
+    assert!(last.contains("{\"a\":1}") && !last.contains("waiting for"), "{last}");
+}

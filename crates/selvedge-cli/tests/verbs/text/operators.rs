@@ -62,13 +62,12 @@ fn approvals() {
     snapshot.show(&["approvals"]);
     cli.succeed(&["submit", "deploy"]);
     let claim = claim_one(&server.url);
-    let waitpoint = json!({"name": "approve", "source": "ann", "prompt": "Deploy?"});
+    // One after the other, because the list is ordered by time.
+    let approve = json!({"op": "waitpoint", "name": "approve", "source": "ann", "prompt": "Deploy?"});
+    report(&server.url, &claim, approve);
+    report(&server.url, &claim, json!({"op": "waitpoint", "name": "second"}));
     let condition = json!({"count": {"n": 2, "of": ["approve", "second"], "distinct": "signals"}});
-    report(
-        &server.url,
-        &claim,
-        json!({"op": "suspend", "condition": condition, "waitpoints": [waitpoint, "second"]}),
-    );
+    report(&server.url, &claim, json!({"op": "suspend", "condition": condition}));
     snapshot.show(&["approvals"]);
     snapshot.run(&["approvals", "list", "--source", "ann"]);
     let open = cli.json(&["approvals"]);
