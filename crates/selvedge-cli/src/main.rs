@@ -15,6 +15,8 @@ mod log;
 mod manual;
 #[cfg(feature = "otlp")]
 mod otlp;
+#[cfg(test)]
+mod reference;
 mod remote;
 mod secret;
 mod serve;

@@ -1,6 +1,7 @@
 //! `selvedge completions` and `selvedge man`: the command line, described for shells and for `man`.
 
 use crate::failure::Failure;
+use crate::terminal::{ColorChoice, Output};
 use clap::{Args, Command};
 use clap_complete::Shell;
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ Examples:
 
 /// The arguments of `selvedge man`.
 #[derive(Args, Clone, Debug)]
+#[command(after_help = "Example:\n  selvedge man /usr/local/share/man/man1")]
 #[group(skip)]
 pub struct Man {
     /// The directory, which must exist
@@ -33,7 +35,7 @@ pub fn completions(arguments: &Completions, mut command: Command) -> Result<(), 
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut command, "selvedge", &mut script);
     let script = String::from_utf8(script).map_err(|error| Failure::Failed(error.to_string()))?;
-    crate::serve::print(script.trim_end())
+    Output::new(false, ColorChoice::Never).line(script.trim_end())
 }
 
 /// Writes one manual page for the program and one for each of its commands.

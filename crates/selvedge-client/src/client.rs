@@ -62,6 +62,7 @@ impl fmt::Debug for Options {
 #[derive(Clone)]
 pub struct Client(pub(crate) Arc<Inner>);
 
+#[derive(Clone)]
 pub(crate) struct Inner {
     pub(crate) address: ServerAddress,
     pub(crate) connections: Connections,
@@ -103,6 +104,11 @@ impl Client {
             answer_timeout: options.answer_timeout,
             retries: options.retries,
         })))
+    }
+
+    /// Returns a client of the same server, with the same connections and another rule for repeating requests.
+    pub fn with_retries(&self, retries: Retries) -> Client {
+        Client(Arc::new(Inner { retries, ..(*self.0).clone() }))
     }
 
     /// Returns the address of the server.

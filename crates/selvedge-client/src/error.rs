@@ -131,8 +131,9 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = if self.detail.is_empty() { &self.title } else { &self.detail };
         match &self.pointer {
-            Some(pointer) => write!(f, "{}: {pointer} {text}", self.code),
-            None => write!(f, "{}: {text}", self.code),
+            // Most details name the field themselves.
+            Some(pointer) if !text.contains(pointer.as_str()) => write!(f, "{}: {pointer} {text}", self.code),
+            Some(_) | None => write!(f, "{}: {text}", self.code),
         }
     }
 }

@@ -5,11 +5,17 @@ mod profiles;
 pub use profiles::{Profile, Profiles};
 
 use crate::failure::Failure;
-use crate::terminal::{ColorChoice, Output};
+use crate::terminal::{ColorChoice, Output, confirm};
 use clap::Args;
-use selvedge_client::{Client, Error, Options, Retries};
+use selvedge_client::{Client, Error, EventStream, Message, Options, Retries};
 use std::path::PathBuf;
 use std::time::Duration;
+use tokio::time::timeout;
+
+/// The rule of a command that follows something: a restart of the server does not end it.
+const PATIENT: Retries = Retries { limit: Duration::from_secs(3600), when_unreachable: true };
+/// The time for which an event stream may be interrupted before a person is told.
+const NOTICE: Duration = Duration::from_secs(2);
 
 /// The server of a newcomer.
 pub const DEFAULT_SERVER: &str = "http://127.0.0.1:7878";
@@ -56,6 +62,41 @@ pub struct Session {
     pub out: Output,
 }
 
+impl Session {
+    /// Returns a session that waits for a server that does not answer. For the requests after the first one, which fails at
+    /// once because the address may be wrong.
+    pub fn patient(&self) -> Session {
+        Session { client: self.client.with_retries(PATIENT), out: self.out }
+    }
+
+    /// Asks for consent to what the sentence `effect` says. Names a server that is not on this machine, because a user may have
+    /// several profiles.
+    pub fn confirm(&self, effect: &str, yes: bool) -> Result<bool, Failure> {
+        match self.client.is_loopback() {
+            true => confirm(effect, yes),
+            false => confirm(&format!("{effect} The server is {}.", self.client.server()), yes),
+        }
+    }
+
+    /// Returns the next message of an event stream. Tells a person if the stream is interrupted.
+    pub async fn next(&self, events: &mut EventStream) -> Result<Message, Failure> {
+        let mut is_told = false;
+        loop {
+            if let Ok(message) = timeout(NOTICE, events.next()).await {
+                return Ok(message?);
+            }
+            match events.interruption() {
+                Some(error) if !is_told => {
+                    self.out.note(format!("selvedge: {error}; resuming as soon as it answers"));
+                    is_told = true;
+                }
+                Some(_) => {}
+                None => is_told = false,
+            }
+        }
+    }
+}
+
 impl Remote {
     /// Returns a client of the server, and the output.
     pub fn open(&self) -> Result<Session, Failure> {
@@ -74,13 +115,14 @@ impl Remote {
     /// Returns the address of the server and the options of its client.
     fn choose(&self) -> Result<(String, Options), Failure> {
         let profile = Profiles::load()?.choose(self.profile.as_deref())?;
+        // A key belongs to its server: that of a profile is not sent to another one.
+        let is_own = self.server.is_none() || self.server == profile.server;
+        let profile = if is_own { profile } else { Profile::default() };
         let server = self.server.clone().or(profile.server).unwrap_or_else(|| DEFAULT_SERVER.into());
-        let ca_file = self.ca_file.clone().or(profile.ca_file);
         let options = Options {
-            // A key belongs to its server: that of a profile is not sent to another one.
-            key: self.key.clone().or(profile.key.filter(|_| self.server.is_none())),
+            key: self.key.clone().or(profile.key),
             namespace: self.namespace.clone().or(profile.namespace),
-            ca_file,
+            ca_file: self.ca_file.clone().or(profile.ca_file),
             retries: Retries { limit: Duration::from_secs(10), when_unreachable: false },
             user_agent: concat!("selvedge-cli/", env!("CARGO_PKG_VERSION")).into(),
             ..Options::default()

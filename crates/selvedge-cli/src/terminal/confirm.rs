@@ -3,18 +3,19 @@
 use crate::failure::Failure;
 use std::io::{BufRead, IsTerminal, Write};
 
-/// Asks for consent. `yes` skips the question. Where nobody can answer, it is an error that names the flag.
-pub fn confirm(question: &str, yes: bool) -> Result<bool, Failure> {
+/// Asks for consent to what the sentence `effect` says. `yes` skips the question. Without a terminal it is an error that
+/// names the flag.
+pub fn confirm(effect: &str, yes: bool) -> Result<bool, Failure> {
     if yes {
         return Ok(true);
     }
     let input = std::io::stdin();
     if !input.is_terminal() || !std::io::stderr().is_terminal() {
         return Err(Failure::Usage(format!(
-            "{question} Nobody can answer here: repeat the command with --yes"
+            "{effect} There is no terminal to ask at: repeat the command with --yes"
         )));
     }
-    eprint!("{question} [y/N] ");
+    eprint!("{effect} Continue? [y/N] ");
     let _ = std::io::stderr().flush();
     let mut answer = String::new();
     input

@@ -5,8 +5,6 @@ use std::fmt::Write;
 
 /// The space between two columns.
 const GAP: &str = "  ";
-/// The width below which the last column is not cut, so that a narrow terminal wraps it instead.
-const LEAST: usize = 12;
 
 /// Rows under a heading. Cells may contain colours.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +30,7 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// Returns the table as lines. A line longer than `width` loses the end of its last column.
+    /// Returns the table as lines. A line longer than `width` loses its end, so that each row stays one line.
     pub fn draw(&self, width: usize) -> String {
         let mut widths: Vec<usize> =
             self.headings.iter().map(|heading| measure_text_width(heading)).collect();
@@ -49,14 +47,13 @@ impl Table {
             for (column, cell) in row.iter().enumerate() {
                 let is_last = column + 1 == row.len();
                 if is_last {
-                    let left = width.saturating_sub(measure_text_width(&line)).max(LEAST);
-                    let _ = write!(line, "{}", truncate_str(cell, left, "…"));
+                    line.push_str(cell);
                 } else {
                     let cell = pad_str(cell, widths[column], console::Alignment::Left, None);
                     let _ = write!(line, "{cell}{GAP}");
                 }
             }
-            text.push_str(line.trim_end());
+            text.push_str(&truncate_str(line.trim_end(), width, "…"));
             text.push('\n');
         }
         text

@@ -25,6 +25,7 @@ pub struct Arguments {
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
     /// List waitpoints, newest first (the default: open ones)
+    #[command(after_help = "Example:\n  selvedge approvals list --source ann --state delivered")]
     List {
         /// Only those in this state: open, delivered, expired, revoked
         #[arg(long, value_name = "STATE", default_value = "open")]
@@ -37,6 +38,9 @@ enum Command {
         execution: Option<String>,
     },
     /// Answer one as an operator
+    #[command(
+        after_help = "Example:\n  selvedge approvals answer 0197f3c8-2b1e-7c4e-9d0a-1f2e3d4c5b6a '{\"approved\": true}'"
+    )]
     Answer {
         /// The id of the waitpoint
         id: String,
@@ -47,6 +51,9 @@ enum Command {
         name: Option<String>,
     },
     /// Give out a new token and end the old one
+    #[command(
+        after_help = "Example:\n  selvedge approvals reissue 0197f3c8-2b1e-7c4e-9d0a-1f2e3d4c5b6a --expires 2d"
+    )]
     Reissue {
         /// The id of the waitpoint
         id: String,
@@ -55,6 +62,7 @@ enum Command {
         expires: Option<Duration>,
     },
     /// End the token
+    #[command(after_help = "Example:\n  selvedge approvals revoke 0197f3c8-2b1e-7c4e-9d0a-1f2e3d4c5b6a")]
     Revoke {
         /// The id of the waitpoint
         id: String,

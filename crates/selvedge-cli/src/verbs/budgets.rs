@@ -4,7 +4,7 @@ use super::resource;
 use super::values::{add, amount, millis, span};
 use crate::failure::Failure;
 use crate::remote::{Remote, Session};
-use crate::terminal::{confirm, flat, relative, text};
+use crate::terminal::{flat, relative, text};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -23,15 +23,21 @@ pub struct Arguments {
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
     /// List budgets (the default)
+    #[command(after_help = "Example:\n  selvedge budgets list --json")]
     List,
     /// Show one
+    #[command(after_help = "Example:\n  selvedge budgets get tokens")]
     Get {
         /// The name of the budget
         name: String,
     },
     /// Create one, or change it; what is not named stays
+    #[command(
+        after_help = "Example:\n  selvedge budgets set tokens --hard tokens=1000000 --soft tokens=800000 --period 1d"
+    )]
     Set(Box<Set>),
     /// Count usage, as a worker would
+    #[command(after_help = "Example:\n  selvedge budgets use tokens tokens=3120 --dedup-key call-17")]
     Use {
         /// The name of the budget
         name: String,
@@ -43,6 +49,7 @@ enum Command {
         dedup_key: Option<String>,
     },
     /// Begin a new period: usage becomes zero, and what was held goes on
+    #[command(after_help = "Example:\n  selvedge budgets reset tokens")]
     Reset {
         /// The name of the budget
         name: String,
@@ -51,6 +58,7 @@ enum Command {
         yes: bool,
     },
     /// Delete one and release what it held
+    #[command(after_help = "Example:\n  selvedge budgets delete tokens")]
     Delete {
         /// The name of the budget
         name: String,
@@ -107,7 +115,7 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
             resource::print(&session, &response, |answer| usage(&answer["budget"]))
         }
         Command::Reset { name, yes } => {
-            if !confirm(&format!("The usage of {name} becomes zero. Continue?"), yes)? {
+            if !session.confirm(&format!("The usage of {name} becomes zero."), yes)? {
                 return Err(Failure::Failed("nothing was changed".into()));
             }
             let response = session.client.post(&["budgets", &name, "reset"]).json(&json!({})).send().await?;

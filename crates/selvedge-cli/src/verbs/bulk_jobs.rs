@@ -25,18 +25,22 @@ pub struct Arguments {
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
     /// List bulk jobs, newest first (the default)
+    #[command(after_help = "Example:\n  selvedge bulk-jobs list --json")]
     List,
     /// Show one
+    #[command(after_help = "Example:\n  selvedge bulk-jobs get 0197f3c8-2b1e-7c4e-9d0a-1f2e3d4c5b6a")]
     Get {
         /// The id of the job
         id: String,
     },
     /// Follow one until it ends
+    #[command(after_help = "Example:\n  selvedge bulk-jobs watch 0197f3c8-2b1e-7c4e-9d0a-1f2e3d4c5b6a")]
     Watch {
         /// The id of the job
         id: String,
     },
     /// Stop one; what it has done stays done
+    #[command(after_help = "Example:\n  selvedge bulk-jobs stop 0197f3c8-2b1e-7c4e-9d0a-1f2e3d4c5b6a")]
     Stop {
         /// The id of the job
         id: String,
@@ -110,8 +114,11 @@ pub async fn start(session: &Session, body: &Value) -> Result<(), Failure> {
 
 async fn follow(session: &Session, id: &str) -> Result<(), Failure> {
     let progress = spinner(&session.out, "starting");
+    let patient = session.patient();
+    let mut asked = session;
     loop {
-        let response = session.client.get(&["bulk-jobs", id]).send().await?;
+        let response = asked.client.get(&["bulk-jobs", id]).send().await?;
+        asked = &patient;
         let job: Value = response.json()?;
         if text(&job, "/state") != "running" {
             progress.finish_and_clear();

@@ -91,10 +91,19 @@ async fn page_through(session: &Session, arguments: &Arguments) -> Result<(), Fa
 }
 
 async fn follow(session: &Session, arguments: &Arguments) -> Result<(), Failure> {
-    let mut events = request(session, arguments, arguments.after.as_ref()).events();
-    events.connect().await?;
+    // The first request fails at once if the server cannot be reached. Without a position it asks for the present one: a
+    // restart before the first event must not move the beginning.
+    let mut events = if arguments.after.is_none() && arguments.from.is_none() {
+        let now = session.client.get(&["events"]).query("from", "now").query("limit", 1).send().await?;
+        let cursor = now.json::<Value>()?["resume_cursor"].as_str().map(str::to_owned);
+        request(session, arguments, cursor.as_ref()).events()
+    } else {
+        let mut events = request(session, arguments, arguments.after.as_ref()).events();
+        events.connect().await?;
+        events
+    };
     loop {
-        let message = events.next().await?;
+        let message = session.next(&mut events).await?;
         print(session, &message.data, &serde_json::from_str(&message.data).unwrap_or_default())?;
     }
 }

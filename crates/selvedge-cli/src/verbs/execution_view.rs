@@ -50,6 +50,8 @@ pub fn fields(execution: &Value) -> String {
         format!("{} {}\n", heading(text(execution, "/kind")), state_text(text(execution, "/state")));
     let mut field = |name: &str, value: String| {
         if !value.is_empty() {
+            // Further lines of a value stand under its first one.
+            let value = value.replace('\n', &format!("\n{}", " ".repeat(16)));
             let _ = writeln!(lines, "  {} {value}", dim(format!("{name:<13}")));
         }
     };
@@ -138,7 +140,7 @@ fn shortened(value: &Value) -> String {
 
 /// Returns the timeline: attempts, steps, signals and waits in the order of their beginnings, each with its time from the
 /// submission on and its length.
-pub fn timeline(execution: &Value, attempts: &[Value], steps: &[Value], signals: &[Value]) -> String {
+pub fn timeline(execution: &Value, attempts: &[Value], steps: &[Value], signals: &[Value]) -> Table {
     let mut rows: Vec<(String, String, String, String)> = Vec::new();
     for attempt in attempts {
         let (started, ended) = (text(attempt, "/started_at"), text(attempt, "/ended_at"));
@@ -174,7 +176,9 @@ pub fn timeline(execution: &Value, attempts: &[Value], steps: &[Value], signals:
         let what = format!("signal {}", text(signal, "/name"));
         rows.push((text(signal, "/delivered_at").into(), what, String::new(), note));
     }
-    if let Some(since) = at(execution, "/suspension/since_at").as_str() {
+    // A wait that has a name is listed as a step.
+    let is_listed = steps.iter().any(|step| text(step, "/state") == "open");
+    if let Some(since) = at(execution, "/suspension/since_at").as_str().filter(|_| !is_listed) {
         rows.push((since.into(), "suspended".into(), elapsed(since, ""), state_text("suspended")));
     }
     // Times of one form sort as text.
@@ -184,8 +188,5 @@ pub fn timeline(execution: &Value, attempts: &[Value], steps: &[Value], signals:
     for (began, what, took, note) in rows {
         table.row(vec![format!("+{}", elapsed(submitted, &began)), what, took, note]);
     }
-    match table.is_empty() {
-        true => String::new(),
-        false => table.draw(usize::MAX),
-    }
+    table
 }

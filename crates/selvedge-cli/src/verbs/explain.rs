@@ -47,17 +47,21 @@ pub async fn explain(session: &Session, collection: &str, id: &str) -> Result<()
 fn sentences(id: &str, explanation: &Value) -> String {
     let mut lines = format!("{} is {}.\n", heading(id), state_text(text(explanation, "/state")));
     for reason in items(explanation, "/reasons") {
-        let message = text(reason, "/message");
+        let message = text(reason, "/message").replace('\n', "\n    ");
         let _ = write!(lines, "  • {message}");
         if !text(reason, "/until_at").is_empty() {
-            let _ = write!(lines, " {}", dim(format!("until {}", when(text(reason, "/until_at")))));
+            // An ended execution is not waiting: the time is the end of its retention.
+            let word = if text(reason, "/code") == "ended" { "kept until" } else { "until" };
+            let _ = write!(lines, ", {}", dim(format!("{word} {}", when(text(reason, "/until_at")))));
         }
         lines.push('\n');
         if let Some(command) = remedy(id, reason) {
             let _ = writeln!(lines, "      {}", dim(command));
         }
     }
+    let has_ended = items(explanation, "/reasons").iter().any(|reason| text(reason, "/code") == "ended");
     match text(explanation, "/next_change_at") {
+        _ if has_ended => {}
         "" => {}
         time => {
             let _ = writeln!(lines, "The next change by itself: {}.", when(time));

@@ -62,7 +62,7 @@ pub async fn view(session: &Session, execution: &Value) -> Result<String, Failur
     let timeline = execution_view::timeline(execution, &attempts, &steps, &signals);
     let mut text = execution_view::fields(execution);
     if !timeline.is_empty() {
-        text.push_str(&format!("\n{}\n{timeline}", heading("Timeline")));
+        text.push_str(&format!("\n{}\n{}", heading("Timeline"), timeline.draw(session.out.width)));
     }
     Ok(text)
 }

@@ -21,13 +21,16 @@ pub struct Arguments {
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
     /// List refused submissions, newest first (the default)
+    #[command(after_help = "Example:\n  selvedge inbox list --json")]
     List,
     /// Take a refused submission in again
+    #[command(after_help = "Example:\n  selvedge inbox retry 17")]
     Retry {
         /// The number of the submission
         number: u64,
     },
     /// Delete a refused submission
+    #[command(after_help = "Example:\n  selvedge inbox delete 17")]
     Delete {
         /// The number of the submission
         number: u64,

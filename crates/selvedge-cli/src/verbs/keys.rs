@@ -4,7 +4,7 @@ use super::resource;
 use super::values::span;
 use crate::failure::Failure;
 use crate::remote::{Remote, Session};
-use crate::terminal::{age, confirm, relative, state_text, strings, text};
+use crate::terminal::{age, relative, state_text, strings, text};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -23,8 +23,12 @@ pub struct Arguments {
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
     /// List keys, newest first (the default)
+    #[command(after_help = "Example:\n  selvedge keys list --json")]
     List,
     /// Create a key and print it, this once
+    #[command(
+        after_help = "Example:\n  selvedge keys create image-workers --role worker --for images --expires 90d"
+    )]
     Create {
         /// A name, which is the actor of what the key does
         name: String,
@@ -39,6 +43,7 @@ enum Command {
         expires: Option<Duration>,
     },
     /// Revoke a key, at once
+    #[command(after_help = "Example:\n  selvedge keys revoke 0197f3c8-2b1e-7c4e-9d0a-1f2e3d4c5b6a")]
     Revoke {
         /// The id of the key
         id: String,
@@ -68,7 +73,7 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
             create(&session, &name, &role, &namespaces, expires).await
         }
         Command::Revoke { id, yes } => {
-            if !confirm(&format!("Requests with the key {id} will be refused. Continue?"), yes)? {
+            if !session.confirm(&format!("Requests with the key {id} will be refused."), yes)? {
                 return Err(Failure::Failed("nothing was changed".into()));
             }
             let response = session.client.delete(&["admin", "keys", &id]).send().await?;

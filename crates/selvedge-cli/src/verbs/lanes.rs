@@ -22,13 +22,16 @@ pub struct Arguments {
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
     /// List lanes (the default)
+    #[command(after_help = "Example:\n  selvedge lanes list --json")]
     List,
     /// Show one
+    #[command(after_help = "Example:\n  selvedge lanes get images")]
     Get {
         /// The name of the lane
         name: String,
     },
     /// Change its limits; what is not named stays
+    #[command(after_help = "Example:\n  selvedge lanes set images --concurrency 4 --rate 100/1m")]
     Set {
         /// The name of the lane
         name: String,
@@ -46,16 +49,19 @@ enum Command {
         state: Option<String>,
     },
     /// Hand out nothing until it is resumed
+    #[command(after_help = "Example:\n  selvedge lanes pause images")]
     Pause {
         /// The name of the lane
         name: String,
     },
     /// Hand out executions again
+    #[command(after_help = "Example:\n  selvedge lanes resume images")]
     Resume {
         /// The name of the lane
         name: String,
     },
     /// Remove its limits
+    #[command(after_help = "Example:\n  selvedge lanes delete images")]
     Delete {
         /// The name of the lane
         name: String,

@@ -47,8 +47,11 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
         return Ok(());
     }
     let mut live = if arguments.watch { Live::new(&session.out) } else { None };
+    let patient = session.patient();
+    let mut asked = &session;
     loop {
-        let drawn = draw(&arguments, &session, &session.out).await?;
+        let drawn = draw(&arguments, asked, &session.out).await?;
+        asked = &patient;
         match &mut live {
             None => session.out.raw(&drawn)?,
             Some(live) => live.draw(drawn.trim_end())?,

@@ -54,7 +54,12 @@ async fn page_through(session: &Session, arguments: &Arguments) -> Result<(), Fa
     loop {
         let request = session.client.get(&["executions", &arguments.id, "stream"]).query("limit", 500);
         let request = request.query_optional("attempt", arguments.attempt).query_optional("after", after);
-        let page = request.send().await?.page()?;
+        let response = request.send().await?;
+        let page = response.page()?;
+        if page.items.is_empty() && after.is_none() {
+            let attempt = number(&response.json()?, "/attempt");
+            session.out.note(format!("Attempt {attempt} has no output; --attempt chooses another one."));
+        }
         for (item, frame) in page.items.iter().zip(values(&page.items)) {
             print(session, arguments, item.get(), &frame)?;
             after = frame["number"].as_i64();
@@ -68,13 +73,16 @@ async fn page_through(session: &Session, arguments: &Arguments) -> Result<(), Fa
 async fn follow(session: &Session, arguments: &Arguments) -> Result<(), Failure> {
     let id = arguments.id.as_str();
     let mut attempt = arguments.attempt;
+    let patient = session.patient();
+    let mut asked = session;
     loop {
-        let execution: Value = session.client.get(&["executions", id]).send().await?.json()?;
+        let execution: Value = asked.client.get(&["executions", id]).send().await?.json()?;
+        asked = &patient;
         let latest = number(&execution, "/attempts") - 1;
         let has_ended = !text(&execution, "/outcome").is_empty();
         let next = attempt.map_or(latest.max(0), i64::from);
         if next <= latest {
-            tail(session, arguments, next).await?;
+            tail(&patient, arguments, next).await?;
             if arguments.attempt.is_some() {
                 return Ok(());
             }
@@ -91,9 +99,8 @@ async fn follow(session: &Session, arguments: &Arguments) -> Result<(), Failure>
 async fn tail(session: &Session, arguments: &Arguments, attempt: i64) -> Result<(), Failure> {
     let path = ["executions", arguments.id.as_str(), "stream", "tail"];
     let mut frames = session.client.get(&path).query("attempt", attempt).events();
-    frames.connect().await?;
     loop {
-        let message = frames.next().await?;
+        let message = session.next(&mut frames).await?;
         if message.event == "closed" {
             return Ok(());
         }

@@ -4,7 +4,7 @@ use super::resource;
 use super::values::{add, millis, span};
 use crate::failure::Failure;
 use crate::remote::Remote;
-use crate::terminal::{confirm, duration_ms, number, state_text, text, truth};
+use crate::terminal::{duration_ms, number, state_text, text, truth};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 use std::time::Duration;
@@ -23,13 +23,16 @@ pub struct Arguments {
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
     /// List namespaces (the default)
+    #[command(after_help = "Example:\n  selvedge namespaces list --json")]
     List,
     /// Show one
+    #[command(after_help = "Example:\n  selvedge namespaces get shop")]
     Get {
         /// The name of the namespace
         name: String,
     },
     /// Create one, or change it; what is not named stays
+    #[command(after_help = "Example:\n  selvedge namespaces set shop --retention 30d")]
     Set {
         /// The name of the namespace
         name: String,
@@ -44,6 +47,7 @@ enum Command {
         suspension_timeout: Option<Duration>,
     },
     /// Delete one with everything in it, in the background
+    #[command(after_help = "Example:\n  selvedge namespaces delete shop")]
     Delete {
         /// The name of the namespace
         name: String,
@@ -87,8 +91,8 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
             resource::print(&session, &response, resource::fields)
         }
         Command::Delete { name, yes } => {
-            let question = format!("The namespace {name} will be deleted with everything in it. Continue?");
-            if !confirm(&question, yes)? {
+            let question = format!("The namespace {name} will be deleted with everything in it.");
+            if !session.confirm(&question, yes)? {
                 return Err(Failure::Failed("nothing was deleted".into()));
             }
             let response = session.client.delete(&["admin", "namespaces", &name]).send().await?;

@@ -9,10 +9,14 @@ use super::selection::Selection;
 use super::values::{add, millis, pair, span};
 use crate::failure::Failure;
 use crate::remote::{Remote, Session};
-use crate::terminal::{confirm, items, number, spinner, state_text, text};
+use crate::terminal::{items, number, spinner, state_text, text, truth};
 use clap::Args;
+use selvedge_client::Response;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
+
+/// The most executions of a bulk call. More become a bulk job.
+const MOST: u64 = 10_000;
 
 /// The executions of an action.
 #[derive(Args, Clone, Debug)]
@@ -188,7 +192,8 @@ pub async fn reschedule(arguments: Reschedule) -> Result<(), Failure> {
 /// Changes the priority of executions.
 pub async fn priority(arguments: Priority) -> Result<(), Failure> {
     let fields = Map::from_iter([("priority".to_owned(), json!(arguments.priority))]);
-    arguments.targets.act("priority", "changed", fields).await
+    let done = format!("given the priority {}", arguments.priority);
+    arguments.targets.act("priority", &done, fields).await
 }
 
 /// Changes the tags of executions.
@@ -207,20 +212,22 @@ pub async fn tag(arguments: Tag) -> Result<(), Failure> {
 
 /// Resumes a suspended execution.
 pub async fn resume(arguments: Resume) -> Result<(), Failure> {
-    act_on_one(&arguments.remote.open()?, &arguments.id, "resume", &Map::new()).await
+    act_on_one(&arguments.remote.open()?, &arguments.id, "resume", "", &Map::new()).await
 }
 
 /// Takes an execution away from its worker.
 pub async fn revoke_lease(arguments: RevokeLease) -> Result<(), Failure> {
     let mut fields = Map::new();
     add(&mut fields, "reason", arguments.reason);
-    act_on_one(&arguments.remote.open()?, &arguments.id, "revoke-lease", &fields).await
+    act_on_one(&arguments.remote.open()?, &arguments.id, "revoke-lease", "", &fields).await
 }
 
+/// Applies an action to an execution. `done` is the participle of an action that does not show in the state; empty otherwise.
 async fn act_on_one(
     session: &Session,
     id: &str,
     action: &str,
+    done: &str,
     fields: &Map<String, Value>,
 ) -> Result<(), Failure> {
     let response = session.client.post(&["executions", id, action]).json(fields).send().await?;
@@ -231,21 +238,34 @@ async fn act_on_one(
     for reopened in items(&answer, "/would_reopen") {
         session.out.line(format!("{} would reopen", reopened.as_str().unwrap_or_default()))?;
     }
-    session.out.line(format!("{id} is {}", state_text(text(&answer, "/execution/state"))))
+    let state = state_text(text(&answer, "/execution/state"));
+    if fields.get("dry_run").is_some() {
+        return session.out.line(format!("{id} is {state} and can be replayed"));
+    }
+    match done {
+        "" if truth(&answer, "/execution/cancel_requested") => {
+            session.out.line(format!("{id} is {state}; its worker is asked to end it"))
+        }
+        "" => session.out.line(format!("{id} is {state}")),
+        done => session.out.line(format!("{id} is {done}; its state is {state}")),
+    }
 }
 
 impl Targets {
     /// Applies an action. `done` is its participle.
     async fn act(self, action: &str, done: &str, fields: Map<String, Value>) -> Result<(), Failure> {
         let session = self.remote.open()?;
-        if let ([id], true, false) = (self.ids.as_slice(), self.selection.is_empty(), self.job) {
+        let names_one = self.selection.is_empty() && !self.all && !self.job;
+        if let ([id], true) = (self.ids.as_slice(), names_one) {
             let mut fields = fields;
             match (self.dry_run, action) {
                 (false, _) => {}
                 (true, "replay") => add(&mut fields, "dry_run", Some(true)),
                 (true, _) => return self.act_on_many(&session, action, done, fields).await,
             }
-            return act_on_one(&session, id, action, &fields).await;
+            // The state shows what the others did.
+            let done = if matches!(action, "cancel" | "replay") { "" } else { done };
+            return act_on_one(&session, id, action, done, &fields).await;
         }
         self.act_on_many(&session, action, done, fields).await
     }
@@ -273,6 +293,9 @@ impl Targets {
         done: &str,
         mut fields: Map<String, Value>,
     ) -> Result<(), Failure> {
+        if self.job && !self.ids.is_empty() {
+            return Err(Failure::Usage("a bulk job takes filters or --all, not ids".into()));
+        }
         fields.insert("type".into(), json!(action));
         let mut body = self.selected()?;
         body.insert("action".into(), Value::Object(fields));
@@ -285,49 +308,64 @@ impl Targets {
             Err(error) if error.code() == Some("too_many") => None,
             preview => Some(preview?),
         };
-        if self.dry_run {
-            let Some(preview) = preview else {
-                return session
-                    .out
-                    .line("More than 10 000 executions match; a bulk job would go through them.");
-            };
-            return report(session, &preview, "would change");
-        }
         let would_change = match &preview {
-            Some(preview) => number(&preview.json()?, "/would_change"),
-            None => i64::MAX,
+            Some(preview) => Some(number(&preview.json()?, "/would_change")),
+            None => None,
         };
-        let question = match would_change {
-            0 => return session.out.line("Nothing to do: no execution would change."),
-            1 => format!("1 execution will be {done}."),
-            i64::MAX => format!("More than 10 000 executions will be {done}."),
-            count => format!("{count} executions will be {done}."),
+        let effect = match (would_change, &preview) {
+            (Some(_), Some(preview)) if self.dry_run => return self.report(session, preview, "would change"),
+            (Some(0), Some(preview)) => return self.report(session, preview, done),
+            (Some(1), _) => format!("1 execution will be {done}."),
+            (Some(count), _) => format!("{count} executions will be {done}."),
+            (None, _) if self.dry_run => {
+                return match session.out.json {
+                    true => session.out.line(json!({"more_than": MOST}).to_string()),
+                    false => session
+                        .out
+                        .line(format!("More than {MOST} executions match: a bulk job would do it.")),
+                };
+            }
+            (None, _) => format!("More than {MOST} executions will be {done}."),
         };
-        if !confirm(&format!("{question} Continue?"), self.yes)? {
+        if !session.confirm(&effect, self.yes)? {
             return Err(Failure::Failed("nothing was changed".into()));
         }
-        if self.job || preview.is_none() {
-            if !self.ids.is_empty() {
-                return Err(Failure::Usage("a bulk job takes filters or --all, not ids".into()));
-            }
+        if self.job || would_change.is_none() {
             return bulk_jobs::start(session, &Value::Object(body)).await;
         }
         let wait = spinner(&session.out, "working");
         let response = session.client.post(&["executions", "bulk"]).json(&body).send().await;
         wait.finish_and_clear();
-        report(session, &response?, done)
+        self.report(session, &response?, done)
+    }
+
+    /// Prints the answer of a bulk call. Fails if an execution that was named by its id was not changed.
+    fn report(&self, session: &Session, response: &Response, done: &str) -> Result<(), Failure> {
+        report(session, response, done)?;
+        let answer: Value = response.json()?;
+        let failed = items(&answer, "/refused").len() + items(&answer, "/not_found").len();
+        match self.ids.is_empty() || failed == 0 {
+            true => Ok(()),
+            false => {
+                Err(Failure::Failed(format!("{failed} of {} executions cannot be {done}", self.ids.len())))
+            }
+        }
     }
 }
 
-fn report(session: &Session, response: &selvedge_client::Response, done: &str) -> Result<(), Failure> {
+fn report(session: &Session, response: &Response, done: &str) -> Result<(), Failure> {
     if session.out.json {
         return session.out.json_line(response.text()?);
     }
     let answer: Value = response.json()?;
     let changed = number(&answer, "/done").max(number(&answer, "/would_change"));
     let (matched, unchanged) = (number(&answer, "/matched"), number(&answer, "/unchanged"));
-    session.out.line(format!("{matched} matched, {changed} {done}, {unchanged} unchanged"))?;
-    for refused in items(&answer, "/refused") {
+    let refused = items(&answer, "/refused");
+    session.out.line(format!(
+        "{matched} matched, {changed} {done}, {unchanged} unchanged, {} refused",
+        refused.len()
+    ))?;
+    for refused in refused {
         session.out.line(format!("{} refused: {}", text(refused, "/id"), text(refused, "/code")))?;
     }
     for missing in items(&answer, "/not_found") {

@@ -20,18 +20,24 @@ pub struct Arguments {
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
     /// List profiles (the default)
+    #[command(after_help = "Example:\n  selvedge profile list --json")]
     List,
     /// Create or replace one from --server, --key, --namespace and --ca-file
+    #[command(
+        after_help = "Example:\n  selvedge profile set production --server https://selvedge.example.org"
+    )]
     Set {
         /// The name of the profile
         name: String,
     },
     /// Use one where no other is named
+    #[command(after_help = "Example:\n  selvedge profile use production")]
     Use {
         /// The name of the profile
         name: String,
     },
     /// Delete one
+    #[command(after_help = "Example:\n  selvedge profile delete production")]
     Delete {
         /// The name of the profile
         name: String,
@@ -84,7 +90,7 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
             if !profiles.profiles.contains_key(&name) {
                 return Err(profiles.unknown(&name));
             }
-            if !confirm(&format!("The profile {name} will be deleted. Continue?"), yes)? {
+            if !confirm(&format!("The profile {name} will be deleted."), yes)? {
                 return Err(Failure::Failed("nothing was deleted".into()));
             }
             profiles.profiles.remove(&name);

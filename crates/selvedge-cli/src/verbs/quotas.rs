@@ -22,13 +22,16 @@ pub struct Arguments {
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
     /// List quotas (the default)
+    #[command(after_help = "Example:\n  selvedge quotas list --json")]
     List,
     /// Show one
+    #[command(after_help = "Example:\n  selvedge quotas get model")]
     Get {
         /// The name of the quota
         name: String,
     },
     /// Create one, or change its limits; what is not named stays
+    #[command(after_help = "Example:\n  selvedge quotas set model --rate 60/1m --concurrency 8")]
     Set {
         /// The name of the quota
         name: String,
@@ -40,6 +43,7 @@ enum Command {
         rate: Option<Value>,
     },
     /// Delete one and release what it held
+    #[command(after_help = "Example:\n  selvedge quotas delete model")]
     Delete {
         /// The name of the quota
         name: String,

@@ -1,9 +1,10 @@
 //! The parts that configured things share: lanes, quotas, budgets, schedules, webhooks, namespaces.
 
 use super::get::values;
+use super::values::rate_text;
 use crate::failure::Failure;
 use crate::remote::Session;
-use crate::terminal::{Table, confirm};
+use crate::terminal::{Table, duration_ms, flat, strings, when};
 use selvedge_client::{Error, Response};
 use serde_json::{Map, Value};
 
@@ -44,18 +45,42 @@ pub async fn get(session: &Session, path: &[&str]) -> Result<(), Failure> {
     print(session, &response, fields)
 }
 
-/// Returns the fields of an object, one per line.
+/// Returns the fields of an object, one per line: the name first, without those that have no value.
 pub fn fields(object: &Value) -> String {
     let fields = object.as_object().into_iter().flatten();
-    let lines = fields.filter(|(_, value)| !value.is_null()).map(|(name, value)| {
+    let mut lines: Vec<(bool, String)> = Vec::new();
+    for (name, value) in fields {
+        let stripped = name.strip_suffix("_ms").or(name.strip_suffix("_at")).unwrap_or(name);
+        // `period` counts what `period_ms` measures.
+        let label = if object[stripped].is_null() { stripped } else { name };
         let value = match name.strip_suffix("_ms").and(value.as_i64()) {
-            Some(ms) => crate::terminal::duration_ms(ms),
-            None if name.ends_with("_at") => crate::terminal::when(value.as_str().unwrap_or_default()),
-            None => crate::terminal::flat(value),
+            Some(ms) if label == stripped => duration_ms(ms),
+            _ if name.ends_with("_at") => when(value.as_str().unwrap_or_default()),
+            _ if name == "rate" && value.is_object() => rate_text(value),
+            _ => nested(value),
         };
-        format!("{:<22} {value}", name.strip_suffix("_ms").or(name.strip_suffix("_at")).unwrap_or(name))
-    });
-    lines.collect::<Vec<String>>().join("\n")
+        if !value.is_empty() {
+            lines.push((name != "name", format!("{label:<18} {value}")));
+        }
+    }
+    lines.sort_by_key(|(is_other, _)| *is_other);
+    lines.into_iter().map(|(_, line)| line).collect::<Vec<String>>().join("\n")
+}
+
+/// Returns a value of a field: a list of texts with commas, an object without its nulls.
+fn nested(value: &Value) -> String {
+    match value {
+        Value::Array(items) if items.iter().all(Value::is_string) => strings(value, ""),
+        Value::Object(fields) => {
+            let given: Map<String, Value> = fields
+                .iter()
+                .filter(|(_, value)| !value.is_null())
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect();
+            if given.is_empty() { String::new() } else { Value::Object(given).to_string() }
+        }
+        other => flat(other),
+    }
 }
 
 /// Changes the fields of an object, or creates it if it does not exist.
@@ -76,7 +101,7 @@ pub async fn set(session: &Session, path: &[&str], change: &Map<String, Value>) 
 
 /// Deletes an object after a question.
 pub async fn delete(session: &Session, path: &[&str], what: &str, yes: bool) -> Result<(), Failure> {
-    if !confirm(&format!("{what} will be deleted. Continue?"), yes)? {
+    if !session.confirm(&format!("{what} will be deleted."), yes)? {
         return Err(Failure::Failed("nothing was deleted".into()));
     }
     let response = session.client.delete(path).send().await?;

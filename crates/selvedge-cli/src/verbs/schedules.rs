@@ -1,6 +1,7 @@
 //! `selvedge schedules`: lists, changes, runs and pauses schedules.
 
 use super::flow::read_flow_file;
+use super::get::values;
 use super::resource;
 use super::values::{add, json_argument, millis, span};
 use crate::failure::Failure;
@@ -25,20 +26,27 @@ pub struct Arguments {
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
     /// List schedules (the default)
+    #[command(after_help = "Example:\n  selvedge schedules list --json")]
     List,
     /// Show one
+    #[command(after_help = "Example:\n  selvedge schedules get report")]
     Get {
         /// The name of the schedule
         name: String,
     },
     /// Create one, or change it; what is not named stays
+    #[command(
+        after_help = "Example:\n  selvedge schedules set report --cron '30 6 * * mon-fri' --time-zone Europe/Berlin --kind report"
+    )]
     Set(Box<Set>),
     /// Submit now what it would submit
+    #[command(after_help = "Example:\n  selvedge schedules run report")]
     Run {
         /// The name of the schedule
         name: String,
     },
     /// Show its next times
+    #[command(after_help = "Example:\n  selvedge schedules next report --count 10")]
     Next {
         /// The name of the schedule
         name: String,
@@ -47,21 +55,25 @@ enum Command {
         count: u32,
     },
     /// Show its last runs with their outcomes
+    #[command(after_help = "Example:\n  selvedge schedules runs report")]
     Runs {
         /// The name of the schedule
         name: String,
     },
     /// Submit nothing until it is resumed
+    #[command(after_help = "Example:\n  selvedge schedules pause report")]
     Pause {
         /// The name of the schedule
         name: String,
     },
     /// Submit again
+    #[command(after_help = "Example:\n  selvedge schedules resume report")]
     Resume {
         /// The name of the schedule
         name: String,
     },
     /// Delete one; what it has submitted stays
+    #[command(after_help = "Example:\n  selvedge schedules delete report")]
     Delete {
         /// The name of the schedule
         name: String,
@@ -135,7 +147,7 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Run { name } => {
             let response = session.client.post(&["schedules", &name, "run"]).json(&json!({})).send().await?;
             resource::print(&session, &response, |answer| match text(answer, "/execution/id") {
-                "" => format!("Submitted: {}", answer),
+                "" => format!("Submitted the flow {}", text(answer, "/flow/id")),
                 id => format!("Submitted {id}"),
             })
         }
@@ -164,7 +176,16 @@ async fn change(session: &Session, set: &Set) -> Result<(), Failure> {
         change.insert("cron".into(), Value::Null);
         change.insert("time_zone".into(), Value::Null);
     }
-    if let Some(submit) = submission(set)? {
+    if let Some(mut submit) = submission(set)? {
+        // A merge patch keeps what it does not name, and a schedule submits one thing: the other one is lifted.
+        if let Ok(existing) = session.client.get(&["schedules", &set.name]).send().await {
+            let existing: Value = existing.json()?;
+            for kind in ["execution", "flow"] {
+                if existing["submit"][kind].is_object() && submit.get(kind).is_none() {
+                    submit[kind] = Value::Null;
+                }
+            }
+        }
         change.insert("submit".into(), submit);
     }
     resource::require_change(&change, "--every 10m --kind echo")?;
@@ -198,35 +219,32 @@ async fn pause(session: &Session, name: &str, paused: bool) -> Result<(), Failur
 }
 
 async fn next(session: &Session, name: &str, count: u32) -> Result<(), Failure> {
-    let response = session.client.get(&["schedules", name, "next"]).query("count", count).send().await?;
+    let request = session.client.get(&["schedules", name, "next"]).query("count", count);
+    let times = request.send().await?.page()?.items;
     if session.out.json {
-        return session.out.json_line(response.text()?);
+        return times.iter().try_for_each(|time| session.out.json_line(time.get()));
     }
-    let answer: Value = response.json()?;
-    for time in crate::terminal::items(&answer, "/items") {
-        let time = text(time, "/scheduled_at");
-        session.out.line(when(time))?;
-    }
-    Ok(())
+    values(&times).iter().try_for_each(|time| session.out.line(when(text(time, "/scheduled_at"))))
 }
 
 async fn runs(session: &Session, name: &str) -> Result<(), Failure> {
-    let response = session.client.get(&["schedules", name, "runs"]).send().await?;
+    let items = session.client.get(&["schedules", name, "runs"]).send().await?.page()?.items;
     if session.out.json {
-        return session.out.json_line(response.text()?);
+        return items.iter().try_for_each(|run| session.out.json_line(run.get()));
     }
-    let answer: Value = response.json()?;
-    let mut table = Table::new(&["scheduled", "outcome", "execution or flow"]);
-    for run in crate::terminal::items(&answer, "/items") {
-        let id = match text(run, "/execution") {
-            "" => format!("flow {}", text(run, "/flow")),
-            id => id.to_owned(),
+    let mut table = Table::new(&["scheduled", "state", "execution or flow"]);
+    for run in values(&items) {
+        let id = match (text(&run, "/execution"), text(&run, "/flow")) {
+            ("", "") => String::new(),
+            ("", flow) => format!("flow {flow}"),
+            (id, _) => id.to_owned(),
         };
-        let outcome = match text(run, "/outcome") {
-            "" => state_text("running"),
-            outcome => state_text(outcome),
+        // A time at which nothing was submitted has no state, only its result: skipped, refused or queued.
+        let state = match text(&run, "/state") {
+            "" => text(&run, "/result"),
+            state => state,
         };
-        table.row(vec![when(text(run, "/scheduled_at")), outcome, id]);
+        table.row(vec![when(text(&run, "/scheduled_at")), state_text(state), id]);
     }
     match table.is_empty() {
         true => session.out.line("It has not run yet."),

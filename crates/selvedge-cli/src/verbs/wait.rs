@@ -6,14 +6,12 @@ use crate::failure::{End, Failure};
 use crate::remote::{Remote, Session};
 use crate::terminal::{at, compact, spinner, text};
 use clap::Args;
-use selvedge_client::{Error, Response, Retries};
+use selvedge_client::{Error, Response};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
 /// The longest wait of one request.
 const POLL: Duration = Duration::from_secs(30);
-/// Restarts of a server do not end a wait.
-const PATIENT: Retries = Retries { limit: Duration::from_secs(3600), when_unreachable: true };
 
 /// The arguments of `selvedge wait`.
 #[derive(Args, Clone, Debug)]
@@ -56,11 +54,16 @@ pub async fn for_execution(session: &Session, id: &str, timeout: Option<Duration
     } else if text(&answer, "/outcome") == "completed" {
         session.out.line(result_text(response.text()?))?;
     }
-    let message = match at(&answer, "/error/message").as_str() {
-        Some(error) => format!("{id} ended as {}: {error}", text(&answer, "/outcome")),
-        None => format!("{id} ended as {}", text(&answer, "/outcome")),
-    };
-    ended(text(&answer, "/outcome"), message)
+    ended(text(&answer, "/outcome"), message(id, &answer))
+}
+
+/// Returns the end of an execution as a sentence. `ended` has its outcome and its error.
+pub fn message(id: &str, ended: &Value) -> String {
+    let outcome = text(ended, "/outcome");
+    match at(ended, "/error/message").as_str() {
+        Some(error) => format!("{id} ended as {outcome}: {error}"),
+        None => format!("{id} ended as {outcome}"),
+    }
 }
 
 /// Waits for a flow and prints the results of its members.
@@ -91,18 +94,16 @@ async fn poll(
 ) -> Result<(Response, Value), Failure> {
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
     let spinner = spinner(&session.out, &format!("waiting for {id}"));
-    // The first request fails at once if the server cannot be reached: the address may be wrong.
-    let mut is_first = true;
+    let patient = session.patient();
+    let mut asked_before = false;
     loop {
         let left = deadline.map_or(POLL, |deadline| deadline.saturating_duration_since(Instant::now()));
-        let wait = left.min(POLL);
-        let mut request =
-            session.client.get(&[collection, id, "result"]).query("wait_ms", millis(wait)).waits(wait);
-        if !is_first {
-            request = request.retries(PATIENT);
-        }
+        // The first request asks without waiting, and fails if the server cannot be reached: the address may be wrong.
+        let wait = if asked_before { left.min(POLL) } else { Duration::ZERO };
+        let client = if asked_before { &patient.client } else { &session.client };
+        let request = client.get(&[collection, id, "result"]).query("wait_ms", millis(wait)).waits(wait);
         let response = request.send().await.inspect_err(|_: &Error| spinner.finish_and_clear())?;
-        is_first = false;
+        asked_before = true;
         if response.status == 200 {
             spinner.finish_and_clear();
             let answer = response.json()?;

@@ -44,9 +44,12 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 async fn execution(session: &Session, id: &str) -> Result<(), Failure> {
+    // An id that does not exist is refused here, before the stream refuses it as a filter.
+    session.client.get(&["executions", id]).send().await?;
     // The stream is opened before the first look, so that no change falls between the two.
     let mut events = session.client.get(&["events"]).query("execution", id).query("from", "now").events();
     events.connect().await?;
+    let session = &session.patient();
     let mut live = Live::new(&session.out);
     let mut shown = String::new();
     loop {
@@ -70,7 +73,7 @@ async fn execution(session: &Session, id: &str) -> Result<(), Failure> {
             None => {}
         }
         if !outcome.is_empty() {
-            return wait::ended(&outcome, format!("{id} ended as {outcome}"));
+            return wait::ended(&outcome, wait::message(id, &execution));
         }
         next_change(&mut events).await?;
     }

@@ -24,13 +24,18 @@ pub struct Arguments {
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
     /// List webhooks (the default)
+    #[command(after_help = "Example:\n  selvedge webhooks list --json")]
     List,
     /// Show one
+    #[command(after_help = "Example:\n  selvedge webhooks get alerts")]
     Get {
         /// The name of the webhook
         name: String,
     },
     /// Create one and print its secret, this once; or change it: what is not named stays
+    #[command(
+        after_help = "Example:\n  selvedge webhooks set alerts --url https://example.org/hook --types execution.failed,flow.failed"
+    )]
     Set {
         /// The name of the webhook
         name: String,
@@ -45,16 +50,19 @@ enum Command {
         tag: Option<String>,
     },
     /// Send nothing until it is resumed; nothing is lost while the log keeps it
+    #[command(after_help = "Example:\n  selvedge webhooks pause alerts")]
     Pause {
         /// The name of the webhook
         name: String,
     },
     /// Send again
+    #[command(after_help = "Example:\n  selvedge webhooks resume alerts")]
     Resume {
         /// The name of the webhook
         name: String,
     },
     /// List deliveries that failed, newest first
+    #[command(after_help = "Example:\n  selvedge webhooks deliveries alerts --state dead")]
     Deliveries {
         /// The name of the webhook
         name: String,
@@ -63,6 +71,9 @@ enum Command {
         state: Option<String>,
     },
     /// Deliver again
+    #[command(
+        after_help = "Example:\n  selvedge webhooks replay alerts 0197f3c8-2b1e-7c4e-9d0a-1f2e3d4c5b6a"
+    )]
     Replay {
         /// The name of the webhook
         name: String,
@@ -70,6 +81,7 @@ enum Command {
         delivery: String,
     },
     /// Create a new secret and print it, this once
+    #[command(after_help = "Example:\n  selvedge webhooks rotate-secret alerts --grace 24h")]
     RotateSecret {
         /// The name of the webhook
         name: String,
@@ -78,6 +90,7 @@ enum Command {
         grace: Duration,
     },
     /// Delete one with its deliveries
+    #[command(after_help = "Example:\n  selvedge webhooks delete alerts")]
     Delete {
         /// The name of the webhook
         name: String,

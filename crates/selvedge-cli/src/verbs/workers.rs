@@ -3,7 +3,7 @@
 use super::resource;
 use crate::failure::Failure;
 use crate::remote::Remote;
-use crate::terminal::{age, confirm, number, state_text, strings, text, truth};
+use crate::terminal::{age, items, state_text, strings, text, truth};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
@@ -21,13 +21,16 @@ pub struct Arguments {
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
     /// List workers, also those that ended within 15 minutes (the default)
+    #[command(after_help = "Example:\n  selvedge workers list --json")]
     List,
     /// Ask a worker to finish what it has and claim nothing more
+    #[command(after_help = "Example:\n  selvedge workers drain laptop-1")]
     Drain {
         /// The instance of the worker
         instance: String,
     },
     /// Say that a worker is gone: its executions are put back at once
+    #[command(after_help = "Example:\n  selvedge workers delete laptop-1")]
     Delete {
         /// The instance of the worker
         instance: String,
@@ -57,13 +60,13 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
             resource::print(&session, &response, |_| format!("{instance} was asked to drain."))
         }
         Command::Delete { instance, yes } => {
-            let question = format!("The executions of {instance} are given to other workers. Continue?");
-            if !confirm(&question, yes)? {
+            let question = format!("The executions of {instance} are given to other workers.");
+            if !session.confirm(&question, yes)? {
                 return Err(Failure::Failed("nothing was changed".into()));
             }
             let response = session.client.delete(&["workers", &instance]).send().await?;
             resource::print(&session, &response, |answer| {
-                format!("{instance} is gone; {} executions were put back.", number(answer, "/released"))
+                format!("{instance} is gone; {} executions were put back.", items(answer, "/released").len())
             })
         }
     }

@@ -24,10 +24,11 @@ pub fn read_flow_file(file: &Path, set: &[(String, String)]) -> Result<Value, Fa
 }
 
 fn parse(text: &str, set: &[(String, String)]) -> Result<Value, String> {
-    // JSON is read as JSON, so that its numbers keep their form.
-    let parsed: Value = match text.trim_start().starts_with('{') {
-        true => serde_json::from_str(text).map_err(|error| format!("is not JSON: {error}"))?,
-        false => serde_saphyr::from_str(text).map_err(|error| format!("is not YAML: {error}"))?,
+    // JSON is read as JSON, so that its numbers keep their form. A mapping of YAML may begin with a brace too.
+    let parsed: Value = match (serde_json::from_str(text), text.trim_start().starts_with('{')) {
+        (Ok(parsed), _) => parsed,
+        (Err(error), true) => serde_saphyr::from_str(text).map_err(|_| format!("is not JSON: {error}"))?,
+        (Err(_), false) => serde_saphyr::from_str(text).map_err(|error| format!("is not YAML: {error}"))?,
     };
     let Value::Object(mut flow) = parsed else {
         return Err("is not an object with the fields of a flow: name, nodes, edges, groups".into());

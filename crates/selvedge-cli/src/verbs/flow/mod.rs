@@ -34,6 +34,7 @@ enum Command {
     #[command(after_help = RUN_EXAMPLES)]
     Run(Run),
     /// List flows, newest first
+    #[command(after_help = "Example:\n  selvedge flow list --state failed --limit 10")]
     List {
         /// Only those in this state: running, completed, failed, cancelled
         #[arg(long, value_name = "STATE")]
@@ -49,6 +50,7 @@ enum Command {
         limit: usize,
     },
     /// Show a flow and its members
+    #[command(after_help = "Example:\n  selvedge flow get 0197f3c8-2b1e-7c4e-9d0a-1f2e3d4c5b6a")]
     Get {
         /// The id of the flow
         id: String,
@@ -65,11 +67,15 @@ enum Command {
         format: GraphFormat,
     },
     /// Draw a flow until it ends; the exit code is that of the outcome
+    #[command(after_help = "Example:\n  selvedge flow watch 0197f3c8-2b1e-7c4e-9d0a-1f2e3d4c5b6a")]
     Watch {
         /// The id of the flow
         id: String,
     },
     /// Wait until a flow ends; the exit code is that of the outcome
+    #[command(
+        after_help = "Example:\n  selvedge flow wait 0197f3c8-2b1e-7c4e-9d0a-1f2e3d4c5b6a --timeout 1h"
+    )]
     Wait {
         /// The id of the flow
         id: String,
@@ -78,11 +84,15 @@ enum Command {
         timeout: Option<Duration>,
     },
     /// Say why a flow has not ended, or how its outcome came about
+    #[command(after_help = "Example:\n  selvedge flow explain 0197f3c8-2b1e-7c4e-9d0a-1f2e3d4c5b6a")]
     Explain {
         /// The id of the flow
         id: String,
     },
     /// Cancel the members of a flow
+    #[command(
+        after_help = "Example:\n  selvedge flow cancel 0197f3c8-2b1e-7c4e-9d0a-1f2e3d4c5b6a --pending --reason 'not needed'"
+    )]
     Cancel {
         /// The id of the flow
         id: String,
@@ -230,7 +240,7 @@ pub async fn get(session: &Session, id: &str) -> Result<(), Failure> {
         session.out.line(format!("  ended      {}", when(text(&flow, "/ended_at"))))?;
     }
     session.out.line("")?;
-    session.out.raw(&progress::draw_graph(&graph, &progress::members(session, id).await?))
+    session.out.table(&progress::graph_table(&graph, &progress::members(session, id).await?))
 }
 
 async fn graph(session: &Session, id: &str, format: GraphFormat) -> Result<(), Failure> {
@@ -238,7 +248,7 @@ async fn graph(session: &Session, id: &str, format: GraphFormat) -> Result<(), F
     match format {
         GraphFormat::Text if !session.out.json => {
             let graph: Value = request.send().await?.json()?;
-            session.out.raw(&progress::draw_graph(&graph, &progress::members(session, id).await?))
+            session.out.table(&progress::graph_table(&graph, &progress::members(session, id).await?))
         }
         GraphFormat::Text | GraphFormat::Json => session.out.json_line(request.send().await?.text()?),
         GraphFormat::Dot => session.out.raw(request.query("format", "dot").send().await?.text()?),

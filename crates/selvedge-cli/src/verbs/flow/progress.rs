@@ -16,9 +16,12 @@ const BAR: usize = 30;
 
 /// Draws a flow until it ends. Where nobody looks, prints a line for each change of a node.
 pub async fn watch(session: &Session, id: &str) -> Result<(), Failure> {
+    // An id that does not exist is refused here, before the stream refuses it as a filter.
+    session.client.get(&["flows", id]).send().await?;
     // The stream is opened before the first look, so that no change falls between the two.
     let mut events = session.client.get(&["events"]).query("flow", id).query("from", "now").events();
     events.connect().await?;
+    let session = &session.patient();
     let mut live = Live::new(&session.out);
     let mut states: BTreeMap<String, String> = BTreeMap::new();
     loop {
@@ -74,12 +77,12 @@ fn draw(flow: &Value, graph: &Value, members: &[Value]) -> String {
     };
     let took = elapsed(text(flow, "/submitted_at"), text(flow, "/ended_at"));
     let head = format!("{} {} {bar} {ended}/{total} {took}", heading(name), state_text(text(flow, "/state")));
-    format!("{head}\n{}", draw_graph(graph, members))
+    format!("{head}\n{}", graph_table(graph, members).draw(usize::MAX))
 }
 
 /// Returns the nodes, each after those it depends on, indented by its depth. `members` are the executions of the flow, as far
 /// as they are known.
-pub fn draw_graph(graph: &Value, members: &[Value]) -> String {
+pub fn graph_table(graph: &Value, members: &[Value]) -> Table {
     let by_node: HashMap<&str, &Value> =
         members.iter().map(|member| (text(member, "/node"), member)).collect();
     let mut upstreams: HashMap<&str, Vec<&Value>> = HashMap::new();
@@ -104,7 +107,7 @@ pub fn draw_graph(graph: &Value, members: &[Value]) -> String {
         let state = format!("{} {}", icon(text(node, "/state")), state_text(text(node, "/state")));
         table.row(vec![format!("{}{name}", dim(indent)), state, took, after]);
     }
-    table.draw(usize::MAX)
+    table
 }
 
 /// Returns the longest distance of a node from a node without upstreams. A flow has no cycle.
@@ -200,7 +203,8 @@ mod tests {
                       {"from": "a", "to": "b", "when": "success", "resolution": "holds"}],
             "groups": [{"node": "c", "policy": {"type": "quorum", "k": 2}}, {"node": "b", "policy": {"type": "all_of"}}],
         });
-        let lines: Vec<String> = draw_graph(&graph, &[]).lines().map(|line| line.trim().to_owned()).collect();
+        let lines: Vec<String> =
+            graph_table(&graph, &[]).draw(usize::MAX).lines().map(|line| line.trim().to_owned()).collect();
         assert_eq!(lines[1], "a      ✓ completed");
         assert!(lines[2].starts_with("└ b") && lines[2].ends_with("a ✓"), "{}", lines[2]);
         assert!(

@@ -5,6 +5,7 @@ use crate::support::{Directory, Place, Server, Sqlite, command};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
 /// The addresses of the server in the documentation.
@@ -13,12 +14,13 @@ const ADDRESSES: [&str; 2] = ["127.0.0.1:7878", "localhost:7878"];
 const BEGIN: char = '\u{1e}';
 
 /// The first line of a script: the first failing command ends it and is named with its line. A request that is refused
-/// fails, except in a block that expects a problem. The last response is kept in a file.
+/// fails, except in a block that expects a problem. The last response is kept in a file. The server of the command line is the
+/// one of the test, by the same replacement of its address as in the page.
 const PRELUDE: &str = concat!(
     "set -Eeuo pipefail; trap 'echo \"script: line $LINENO: $BASH_COMMAND\" >&2' ERR; ",
     "curl() { command curl $refused --show-error --max-time 90 \"$@\" | tee response || return; }; ",
     "begin() { printf '\\036%s\\n' \"$1\"; if [ $# = 1 ]; then refused=--fail-with-body; else refused=--no-fail; fi; }; ",
-    "unset ${!SELVEDGE_@}"
+    "unset ${!SELVEDGE_@}; export SELVEDGE_SERVER=http://127.0.0.1:7878 XDG_CONFIG_HOME=$PWD"
 );
 
 /// Runs the blocks of a page in order. Returns the failure with page, line and output.
@@ -73,6 +75,10 @@ fn run_script(page: &Page) -> Ended {
     let create = |name: &str| File::create(path(name)).expect("the directory can be written");
     let mut bash = Command::new("bash");
     bash.arg("script").current_dir(directory.path()).stdin(Stdio::null()).process_group(0);
+    let binary = Path::new(env!("CARGO_BIN_EXE_selvedge")).parent().expect("the binary is in a directory");
+    let inherited = std::env::var_os("PATH").unwrap_or_default();
+    let paths = std::iter::once(binary.to_owned()).chain(std::env::split_paths(&inherited));
+    bash.env("PATH", std::env::join_paths(paths).expect("the directories have no colon"));
     let mut bash = bash.stdout(create("stdout")).stderr(create("stderr")).spawn().expect("bash starts");
     let status = bash.wait().expect("bash exits");
     end_group(bash.id());

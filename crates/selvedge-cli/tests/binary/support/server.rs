@@ -37,9 +37,14 @@ impl Server {
     }
 
     /// Starts `command` on a free port and waits until the server is ready.
-    pub fn spawn(mut command: Command) -> Server {
+    pub fn spawn(command: Command) -> Server {
+        Server::spawn_at(command, "127.0.0.1:0")
+    }
+
+    /// Starts `command` at this address and waits until the server is ready.
+    pub fn spawn_at(mut command: Command, address: &str) -> Server {
         let mut child = command
-            .args(["--listen", "127.0.0.1:0"])
+            .args(["--listen", address])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
