@@ -1,4 +1,4 @@
-//! Checks of the work of a namespace: lanes that do not move, schedules that are over, webhooks and the inbox.
+//! Checks of the work of a namespace: lanes that do not move, schedules without a next run, webhooks and the inbox.
 
 use super::server::list;
 use crate::terminal::{at, items, number, text, truth};
@@ -59,14 +59,14 @@ fn about_lane(lane: &Value, served: &HashSet<&str>) -> Option<Finding> {
 }
 
 fn schedules(schedules: &[Value]) -> Vec<Finding> {
-    let is_over = |schedule: &&Value| at(schedule, "/next_at").is_null() && !truth(schedule, "/paused");
+    let never_comes = |schedule: &&Value| at(schedule, "/next_at").is_null() && !truth(schedule, "/paused");
     schedules
         .iter()
-        .filter(is_over)
+        .filter(never_comes)
         .map(|schedule| {
             let name = text(schedule, "/name");
-            let message = format!("the schedule {name} has expired: no run follows");
-            let remedy = format!("selvedge schedules delete {name}, or change its end");
+            let message = format!("the schedule {name} has no next run: its times never come again");
+            let remedy = format!("change its times with selvedge schedules set {name}, or delete it");
             Finding::new("schedules", Level::Notice, message, remedy)
         })
         .collect()
@@ -111,4 +111,22 @@ fn inbox(refused: &[Value]) -> Vec<Finding> {
     );
     let remedy = "selvedge inbox shows them; selvedge inbox retry NUMBER takes one in again";
     vec![Finding::new("inbox", Level::Warning, message, remedy)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_schedule_without_a_next_run_is_found_unless_it_is_paused() {
+        let schedule =
+            |name: &str, next: Value, paused: bool| json!({"name": name, "next_at": next, "paused": paused});
+        let next = json!("2030-01-01T00:00:00Z");
+        let all =
+            [schedule("a", next, false), schedule("b", Value::Null, true), schedule("c", Value::Null, false)];
+        let findings = schedules(&all);
+        assert_eq!(findings.len(), 1);
+        assert!(findings[0].message.contains("the schedule c has no next run"), "{findings:?}");
+    }
 }

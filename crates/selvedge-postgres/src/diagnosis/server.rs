@@ -168,7 +168,12 @@ fn durability(server: &Server) -> Vec<Finding> {
     let (standbys, synchronous): (i64, i64) =
         (server.row.get("standbys"), server.row.get("synchronous_standbys"));
     let names = server.setting("synchronous_standby_names");
-    if !names.is_empty() && synchronous == 0 && standbys == 0 {
+    if !names.is_empty() && server.setting("synchronous_commit") == "local" {
+        let message =
+            "synchronous_commit is local: commits do not wait for the standbys, and a failover may lose them";
+        let remedy = "alter system set synchronous_commit = on; select pg_reload_conf()";
+        findings.push(Finding::new("durability", Level::Warning, message, remedy));
+    } else if !names.is_empty() && synchronous == 0 && standbys == 0 {
         let message =
             format!("synchronous_standby_names is {names:?}, and no standby is connected: commits wait");
         findings.push(Finding::new(

@@ -87,6 +87,9 @@ async fn a_sound_server_has_no_findings_and_each_of_its_faults_has_one() {
     alter_system(&cluster, "synchronous_standby_names", "'nobody'").await;
     let findings = examine(&sandbox).await;
     assert_found(&findings, "durability", Level::Error, "commits wait", "start the standby");
+    alter_system(&cluster, "synchronous_commit", "'local'").await;
+    let findings = examine(&sandbox).await;
+    assert_found(&findings, "durability", Level::Warning, "is local", "synchronous_commit = on");
     alter_system(&cluster, "synchronous_standby_names", "''").await;
 
     let plain = sandbox.plain().await;

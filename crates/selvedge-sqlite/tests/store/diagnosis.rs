@@ -109,6 +109,9 @@ async fn a_damaged_file_is_found() {
 async fn a_search_that_is_stopped_says_so() {
     let directory = Directory::new();
     create(&directory).await;
+    let rows = "with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < 100000)
+        insert into log (at, body) select n, x'00' from numbers";
+    plain_connection(&directory).execute_batch(rows).expect("the rows are inserted");
     let limits = Limits { search_time: Duration::ZERO, ..limits() };
     let findings = diagnose(&directory.database(), &limits).await;
     assert_found(&findings, "damage", Level::Notice, "within 0 s", "quick_check");
