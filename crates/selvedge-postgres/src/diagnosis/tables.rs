@@ -86,7 +86,10 @@ impl Examination<'_> {
                 if !detail.is_empty() {
                     message += &format!(" ({detail})");
                 }
-                message += ": dead rows stay until it ends";
+                message += match (kind, pid) {
+                    ("replication slot", None) => ": nobody reads it, and what it keeps fills the disk",
+                    _ => ": dead rows stay until it ends",
+                };
                 let remedy = match (kind, pid) {
                     ("replication slot", None) => {
                         format!("start its reader, or select pg_drop_replication_slot('{name}')")

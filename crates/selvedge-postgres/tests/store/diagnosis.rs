@@ -108,7 +108,7 @@ async fn a_sound_server_has_no_findings_and_each_of_its_faults_has_one() {
     plain.run("rollback prepared 'undecided'").await;
 
     let mut others = Vec::new();
-    for _ in 0..20 {
+    for _ in 0..25 {
         others.push(sandbox.plain().await);
     }
     let findings = examine(&sandbox).await;
