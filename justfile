@@ -24,3 +24,7 @@ soak *arguments:
 bench *arguments:
     cargo build --release
     scripts/postgres run bash -c 'target/release/selvedge bench {{arguments}} --store "$SELVEDGE_TEST_POSTGRES"'
+
+# Make the tarball and the Debian package, in target/package.
+package *arguments:
+    scripts/package {{arguments}}

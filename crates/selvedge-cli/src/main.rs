@@ -8,11 +8,13 @@ mod bench;
 mod config;
 mod defaults;
 mod dev;
+mod doctor;
 mod duration;
 mod failure;
 mod flag;
 mod log;
 mod manual;
+mod migrate;
 #[cfg(feature = "otlp")]
 mod otlp;
 #[cfg(test)]
@@ -112,6 +114,10 @@ enum Command {
     Namespaces(verbs::namespaces::Arguments),
     /// Name servers, so that commands need no address and no key
     Profile(verbs::profile::Arguments),
+    /// Examine a store and a server, and say what would help
+    Doctor(doctor::Arguments),
+    /// Bring the schema of a store up to this version
+    Migrate(migrate::Arguments),
     /// Measure the engine and compare it with plain SQL
     Bench(Box<bench::Arguments>),
     /// Print the completions of a shell
@@ -167,6 +173,8 @@ impl Command {
             Command::Keys(arguments) => verbs::keys::run(arguments).await,
             Command::Namespaces(arguments) => verbs::namespaces::run(arguments).await,
             Command::Profile(arguments) => verbs::profile::run(arguments).await,
+            Command::Doctor(arguments) => doctor::run(arguments).await,
+            Command::Migrate(arguments) => migrate::run(&arguments).await,
             Command::Bench(arguments) => bench::run(*arguments).await,
             Command::Completions(arguments) => manual::completions(&arguments, Arguments::command()),
             Command::Man(arguments) => manual::write(&arguments, Arguments::command()),

@@ -14,14 +14,19 @@ use tokio_postgres::Client;
 /// Combined with the oid of the schema, the first key of the locks.
 const COVERAGE_LOCK: u32 = 0x434f_5652;
 /// The second key of a server that handles all namespaces. Ids of namespaces are positive.
-const EVERY_NAMESPACE: i32 = -1;
+pub const EVERY_NAMESPACE: i32 = -1;
 /// The time to wait before connecting again.
 const RECONNECT_DELAY: Duration = Duration::from_secs(1);
+
+/// Returns the first key of the locks, given the oid of the schema.
+pub fn key(schema: u32) -> u32 {
+    schema ^ COVERAGE_LOCK
+}
 
 impl PostgresStore {
     /// The first key of the locks. The lower half of the writers' key is the oid of the schema.
     fn coverage_key(&self) -> u32 {
-        self.writers_key as u32 ^ COVERAGE_LOCK
+        key(self.writers_key as u32)
     }
 
     /// Holds the lock of a namespace, or of all. Never returns.

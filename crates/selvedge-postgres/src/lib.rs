@@ -6,8 +6,9 @@
 //!
 //! Code map: `transaction` holds the one guarded transaction helper, `load` and `save` its two halves, `bounds` the
 //! positions at which claims start to search, `records` signals, steps and waitpoints, `gates` admission, `streams` the
-//! frames of attempts, `projection` the rows behind the views of events and attempts. `read/` is everything outside of transactions, `log/` the event log, `notifications` the
-//! messages between servers, `connection/` the pools and the schema, `sql/` every statement.
+//! frames of attempts, `projection` the rows behind the views of events and attempts. `read/` is everything outside of
+//! transactions, `log/` the event log, `notifications` the messages between servers, `connection/` the pools and the
+//! schema, `diagnosis/` the examination of a store from outside, `sql/` every statement.
 
 #![warn(missing_docs)]
 
@@ -16,6 +17,7 @@ mod bounds;
 mod bulk_jobs;
 mod connection;
 mod coverage;
+pub mod diagnosis;
 mod gates;
 mod inbox;
 mod load;
@@ -40,7 +42,7 @@ pub use connection::Settings;
 
 use connection::{Abandoned, Connections, Endpoint, schema};
 use notifications::Listener;
-use selvedge_store::Error;
+use selvedge_store::{Error, Migrated};
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
@@ -49,6 +51,11 @@ pub async fn connect(url: &str) -> Result<tokio_postgres::Client, Error> {
     let (client, exchange) = Endpoint::parse(url)?.open(&Settings::default()).await?;
     tokio::spawn(exchange);
     Ok(client)
+}
+
+/// Runs the migrations that the schema at a `postgres://` URL lacks, as the first server that opens the store does.
+pub async fn migrate(url: &str, settings: &Settings) -> Result<Migrated, Error> {
+    schema::migrate(&Endpoint::parse(url)?.named("selvedge migrate"), settings).await
 }
 
 /// A store on a Postgres database.

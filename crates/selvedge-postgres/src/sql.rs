@@ -215,6 +215,13 @@ statements! {
     CLASSES_READ_REMOVAL = "classes/read_removal";
     CLASSES_RESTORE = "classes/restore";
     COVERAGE_LIST = "coverage/list";
+    DIAGNOSIS_COUNT_STALE = "diagnosis/count_stale";
+    DIAGNOSIS_LIST_BLOAT = "diagnosis/list_bloat";
+    DIAGNOSIS_LIST_DEAD_ROWS = "diagnosis/list_dead_rows";
+    DIAGNOSIS_LIST_INVALID_INDEXES = "diagnosis/list_invalid_indexes";
+    DIAGNOSIS_LIST_SETTINGS = "diagnosis/list_settings";
+    DIAGNOSIS_LIST_SNAPSHOTS = "diagnosis/list_snapshots";
+    DIAGNOSIS_READ_SERVER = "diagnosis/read_server";
     EXECUTIONS_COUNT_ACTIVE = "executions/count_active";
     EXECUTIONS_COUNT_BY_RANGE = "executions/count_by_range";
     EXECUTIONS_COUNT_AHEAD = "executions/count_ahead";

@@ -7,7 +7,7 @@
 //! - `streams`, `record`, `gates`: streams with their frames; signals, steps and waitpoints; gates with the executions
 //!   that they hold, and the ledger: each read, loaded and saved;
 //! - `read/`: reads outside of transactions; `log/`: the event log and its window;
-//! - `clock`: the store's time, which never goes back.
+//! - `clock`: the store's time, which never goes back; `diagnosis/`: the examination of a file from outside.
 //!
 //! Only the files in `sql/` and `migrations/` contain statements about rows; `sql` names them. A crash at any instruction
 //! leaves the file as of the last commit, and only commits are answered.
@@ -17,6 +17,7 @@ mod bulk_jobs;
 mod candidates;
 mod clock;
 mod connection;
+pub mod diagnosis;
 mod gates;
 mod load;
 mod log;
@@ -44,11 +45,24 @@ use connection::owner::Epoch;
 use connection::readers::Readers;
 use connection::schema;
 use connection::writer::{Claim, Figures, Writer};
-use selvedge_store::Error;
+use selvedge_store::{Error, Migrated};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+
+/// Runs the migrations that the file at `path` lacks, as opening it does. The file is created if it does not exist; no other
+/// process may have it open.
+pub async fn migrate(path: &Path) -> Result<Migrated, Error> {
+    let path = path.to_owned();
+    let migrated = tokio::task::spawn_blocking(move || {
+        let path = connection::locate(&path)?;
+        let _lock = Lock::acquire(&path)?;
+        files::check_name(&path)?;
+        schema::migrate(&mut connection::writer(&path)?)
+    });
+    migrated.await.unwrap_or_else(|error| Err(Error::Failed(format!("the file was not migrated: {error}"))))
+}
 
 /// A store in one SQLite file. Dropping it waits for all queued writes and releases the file;
 /// [`close`](selvedge_store::Store::close) does the same without blocking the thread.

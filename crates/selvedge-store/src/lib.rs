@@ -13,6 +13,7 @@
 pub mod columns;
 mod contract;
 mod data;
+mod diagnosis;
 mod error;
 mod list;
 mod projection;
@@ -24,6 +25,7 @@ pub use data::{
     Deletion, DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Entry, FlowDue, Head,
     InboxCounts, LaneCounts, LogLimit, NamespaceSettings, Notification, Overview, Stored, Transaction,
 };
+pub use diagnosis::{Finding, Level, Migrated, SchemaVersion};
 pub use error::Error;
 pub use list::{COUNT_SCAN_MAX, ListPage, ListScan, PAGE_BYTES, READ_MAX, SCAN_MAX, within_page};
 pub use projection::{

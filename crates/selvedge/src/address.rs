@@ -2,8 +2,10 @@
 
 use crate::{Error, Store};
 use selvedge_memory::{Clock, MemoryStore};
+use selvedge_postgres::diagnosis as postgres_diagnosis;
 use selvedge_postgres::{PostgresStore, Settings as PostgresSettings};
-use selvedge_sqlite::SqliteStore;
+use selvedge_sqlite::{SqliteStore, diagnosis as sqlite_diagnosis};
+use selvedge_store::{Finding, Migrated, SchemaVersion};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -148,6 +150,44 @@ impl Address {
         Ok(OpenStore { store, sqlite })
     }
 }
+
+impl Address {
+    /// Examines the store from outside, without opening it as a server does: reads only, and works beside running servers.
+    pub async fn diagnose(&self) -> Vec<Finding> {
+        match self {
+            Address::Memory => {
+                vec![Finding::ok("memory", "the store lives in the memory of its server, and nowhere else")]
+            }
+            Address::Sqlite(path) => sqlite_diagnosis::diagnose(path, &Default::default()).await,
+            Address::Postgres(url) => {
+                postgres_diagnosis::diagnose(url, &PostgresSettings::default(), &Default::default()).await
+            }
+        }
+    }
+
+    /// Returns the version of the store's schema. Changes nothing.
+    pub async fn schema_version(&self) -> Result<SchemaVersion, Error> {
+        Ok(match self {
+            Address::Memory => return Err(bad(NO_SCHEMA.into())),
+            Address::Sqlite(path) => sqlite_diagnosis::schema_version(path).await?,
+            Address::Postgres(url) => {
+                postgres_diagnosis::schema_version(url, &PostgresSettings::default()).await?
+            }
+        })
+    }
+
+    /// Runs the migrations that the store's schema lacks, as opening it does.
+    pub async fn migrate(&self) -> Result<Migrated, Error> {
+        Ok(match self {
+            Address::Memory => return Err(bad(NO_SCHEMA.into())),
+            Address::Sqlite(path) => selvedge_sqlite::migrate(path).await?,
+            Address::Postgres(url) => selvedge_postgres::migrate(url, &PostgresSettings::default()).await?,
+        })
+    }
+}
+
+/// The refusal of a schema in memory.
+const NO_SCHEMA: &str = "the memory store has no schema; name a store with --store or SELVEDGE_STORE";
 
 /// Opens the store at this address.
 ///

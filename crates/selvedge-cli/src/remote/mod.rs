@@ -130,6 +130,12 @@ impl Remote {
         Ok((server, options))
     }
 
+    /// Reports whether a flag, a variable or a profile names a server.
+    pub fn names_server(&self) -> Result<bool, Failure> {
+        let profile = Profiles::load()?.choose(self.profile.as_deref())?;
+        Ok(self.server.is_some() || profile.server.is_some())
+    }
+
     /// Returns the output.
     pub fn output(&self) -> Output {
         Output::new(self.json, self.color)

@@ -50,6 +50,7 @@ pub type Exchange = tokio_postgres::Connection<Socket, TlsStream>;
 pub struct Endpoint {
     config: Config,
     tls: Tls,
+    checks_certificate: bool,
 }
 
 impl Endpoint {
@@ -85,8 +86,9 @@ impl Endpoint {
             .tcp_user_timeout(TCP_USER_TIMEOUT);
         let (mode, check) = parameters.read()?;
         config.ssl_mode(mode);
+        let checks_certificate = !matches!(check, Check::Nothing);
         let tls = Tls::new(check).map_err(|error| Error::Failed(format!("TLS cannot be used: {error}")))?;
-        Ok(Endpoint { config, tls })
+        Ok(Endpoint { config, tls, checks_certificate })
     }
 
     /// Returns the endpoint with another name of this program, by which administrators recognise the connection.
@@ -107,6 +109,11 @@ impl Endpoint {
     /// Returns the driver's configuration.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Reports whether the certificate of the server must have a trusted root.
+    pub fn checks_certificate(&self) -> bool {
+        self.checks_certificate
     }
 
     /// Returns the TLS of further connections, such as the one that cancels a statement.

@@ -12,7 +12,7 @@ mod growth;
 pub mod history;
 pub mod pipeline;
 mod pool;
-mod pooler;
+pub mod pooler;
 pub mod schema;
 mod tls;
 

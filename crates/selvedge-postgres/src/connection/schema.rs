@@ -2,11 +2,11 @@
 
 use super::pooler::open_checked;
 use super::{Connections, Endpoint, Settings, StatementError, failure, quote};
-use selvedge_store::Error;
+use selvedge_store::{Error, Migrated, SchemaVersion};
 use std::future::Future;
 use std::time::Duration;
 use tokio::time::timeout;
-use tokio_postgres::Transaction;
+use tokio_postgres::{Client, Transaction};
 
 /// A migration.
 struct Migration {
@@ -59,14 +59,15 @@ const LOCK_PAUSE: Duration = Duration::from_millis(50);
 /// address leads to a pooler in transaction mode.
 ///
 /// Every step has a deadline, except the wait for another server that migrates, and the migrations themselves.
-pub async fn migrate(endpoint: &Endpoint, settings: &Settings) -> Result<(), Error> {
+pub async fn migrate(endpoint: &Endpoint, settings: &Settings) -> Result<Migrated, Error> {
     let (mut client, connection) = open_checked(endpoint, settings).await?;
     let result = async {
         let transaction = in_time(settings, client.transaction()).await?;
         take_lock(&transaction, settings).await?;
         in_time(settings, create(&transaction, &settings.schema)).await?;
-        run_missing(&transaction, settings).await?;
-        in_time(settings, transaction.commit()).await
+        let migrated = run_missing(&transaction, settings).await?;
+        in_time(settings, transaction.commit()).await?;
+        Ok(migrated)
     }
     .await;
     // Closes the connection, also if it is silent.
@@ -113,12 +114,10 @@ async fn create(transaction: &Transaction<'_>, schema: &str) -> Result<(), tokio
         .await
 }
 
-async fn run_missing(transaction: &Transaction<'_>, settings: &Settings) -> Result<(), Error> {
-    let text = "select version, minimum_reader from schema_version";
-    let row = in_time(settings, transaction.query_opt(text, &[])).await?;
-    let (found, minimum): (i32, i32) = row.map_or((0, 0), |row| (row.get(0), row.get(1)));
-    let known = MIGRATIONS.last().map_or(0, |migration| migration.version);
-    if minimum > known {
+async fn run_missing(transaction: &Transaction<'_>, settings: &Settings) -> Result<Migrated, Error> {
+    let version = in_time(settings, read_version(transaction.client())).await?;
+    let SchemaVersion { found, minimum_reader: minimum, known } = version;
+    if version.is_too_new() {
         return Err(Error::SchemaTooNew { found, minimum, known });
     }
     for migration in MIGRATIONS.iter().filter(|migration| migration.version > found) {
@@ -132,7 +131,19 @@ async fn run_missing(transaction: &Transaction<'_>, settings: &Settings) -> Resu
             .await
             .map_err(failure)?;
     }
-    Ok(())
+    Ok(Migrated { from: found, to: found.max(known) })
+}
+
+/// Returns the version of the schema in the search path. Changes nothing.
+pub async fn read_version(client: &Client) -> Result<SchemaVersion, tokio_postgres::Error> {
+    let known = MIGRATIONS.last().map_or(0, |migration| migration.version);
+    let exists = client.query_one("select to_regclass('schema_version') is not null", &[]).await?;
+    let row = match exists.get(0) {
+        true => client.query_opt("select version, minimum_reader from schema_version", &[]).await?,
+        false => None,
+    };
+    let (found, minimum_reader) = row.map_or((0, 0), |row| (row.get(0), row.get(1)));
+    Ok(SchemaVersion { found, minimum_reader, known })
 }
 
 /// Returns the key of the advisory lock that the writers of a schema share.

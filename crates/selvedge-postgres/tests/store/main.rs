@@ -8,6 +8,7 @@ mod support;
 mod bounds;
 mod coverage;
 mod crowds;
+mod diagnosis;
 mod failover;
 mod fixtures;
 mod glances;

@@ -5,7 +5,8 @@
 use crate::support::cluster::owner;
 use crate::support::{LONG, Sandbox};
 use selvedge_postgres::PostgresStore;
-use selvedge_store::{Error, Store};
+use selvedge_postgres::diagnosis::{Limits, diagnose};
+use selvedge_store::{Error, Level, Store};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -97,6 +98,9 @@ async fn a_pooler_in_transaction_mode_is_refused_with_the_remedy() {
             }
             other => panic!("{settings}: {other:?}"),
         }
+        let findings = diagnose(&bouncer.url(), &sandbox.settings(), &Limits::default()).await;
+        let finding = findings.first().filter(|finding| finding.check == "pooler");
+        assert_eq!(finding.map(|finding| finding.level), Some(Level::Error), "{settings}: {findings:?}");
         let plain = sandbox.plain().await;
         let text = "select count(*) from pg_namespace where nspname = $1";
         assert_eq!(plain.number(text, &[&sandbox.schema]).await, 0, "nothing was created: {settings}");

@@ -10,20 +10,34 @@ pub const CHECK_LIMIT: Duration = Duration::from_secs(5);
 /// The number of steps of SQLite's virtual machine, or of checked pages, between two looks at the time.
 const STEPS: i32 = 1000;
 
+/// The result of a search that found no damage.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Searched {
+    /// The whole file was searched.
+    Sound,
+    /// The search was stopped at its time limit.
+    Stopped,
+}
+
 /// Refuses a file with damaged pages. Gives up after `limit`.
 pub fn check(connection: &mut Connection, limit: Duration) -> Result<(), Error> {
+    if search(connection, limit)? == Searched::Stopped {
+        let seconds = limit.as_secs();
+        tracing::warn!("the file is large: the search for damaged pages was stopped after {seconds} s");
+    }
+    Ok(())
+}
+
+/// Searches for damaged pages, for at most `limit`. A damaged page is an error.
+pub fn search(connection: &mut Connection, limit: Duration) -> Result<Searched, Error> {
     let started = Instant::now();
     connection.progress_handler(STEPS, Some(move || started.elapsed() >= limit)).map_err(failure)?;
     let found = connection.query_row("pragma quick_check(1)", (), |row| row.get::<_, String>(0));
     connection.progress_handler(0, None::<fn() -> bool>).map_err(failure)?;
     match found.map_err(|error| (error.sqlite_error_code(), error)) {
-        Ok(found) if found == "ok" => Ok(()),
+        Ok(found) if found == "ok" => Ok(Searched::Sound),
         Ok(found) => Err(damaged(&found)),
-        Err((Some(ErrorCode::OperationInterrupted), _)) => {
-            let seconds = limit.as_secs();
-            tracing::warn!("the file is large: the search for damaged pages was stopped after {seconds} s");
-            Ok(())
-        }
+        Err((Some(ErrorCode::OperationInterrupted), _)) => Ok(Searched::Stopped),
         Err((_, error)) => Err(failure(error)),
     }
 }

@@ -6,7 +6,7 @@
 use crate::connection::failure::failure;
 use crate::sql;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
-use selvedge_store::Error;
+use selvedge_store::{Error, Migrated, SchemaVersion};
 
 /// A migration.
 struct Migration {
@@ -109,13 +109,24 @@ pub fn check(connection: &Connection) -> Result<i32, Error> {
     Ok(found)
 }
 
+/// Returns the version of the file's schema. Writes nothing.
+pub fn read_version(connection: &Connection) -> Result<SchemaVersion, Error> {
+    let (found, minimum_reader) = version(connection)?;
+    Ok(SchemaVersion { found, minimum_reader, known: KNOWN })
+}
+
+/// Returns the version of a file that does not exist yet.
+pub fn of_new_file() -> SchemaVersion {
+    SchemaVersion { found: 0, minimum_reader: 0, known: KNOWN }
+}
+
 /// Runs the migrations that the file lacks, in one transaction.
-pub fn migrate(connection: &mut Connection) -> Result<(), Error> {
+pub fn migrate(connection: &mut Connection) -> Result<Migrated, Error> {
     let transaction =
         connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failure)?;
     let found = check(&transaction)?;
     if found >= KNOWN {
-        return Ok(());
+        return Ok(Migrated { from: found, to: found });
     }
     if found == 0 {
         transaction.execute_batch(&sql::SCHEMA_CREATE).map_err(failure)?;
@@ -125,7 +136,8 @@ pub fn migrate(connection: &mut Connection) -> Result<(), Error> {
     }
     let minimum = MIGRATIONS.iter().map(|migration| migration.minimum_reader).max();
     transaction.execute(&sql::SCHEMA_UPSERT, (KNOWN, minimum.unwrap_or(KNOWN))).map_err(failure)?;
-    transaction.commit().map_err(failure)
+    transaction.commit().map_err(failure)?;
+    Ok(Migrated { from: found, to: KNOWN })
 }
 
 /// Returns the version of the file's schema and the oldest program that can use it; zeroes for a new file.

@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod diagnosis;
 mod fixtures;
 mod flows;
 mod gates;
