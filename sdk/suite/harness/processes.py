@@ -101,8 +101,9 @@ class Worker:
     async def end(self):
         """Kills the worker, and reads its output to the end."""
         self._stopping = True
-        self.signal(signal.SIGKILL)
-        await self._watcher
+        if self._watcher:
+            self.signal(signal.SIGKILL)
+            await self._watcher
 
 
 class Call:
