@@ -4,7 +4,8 @@ use super::{Connected, Namespace, WAIT_SLICE};
 use crate::execution::EndedItem;
 use crate::wire::submissions::SubmissionBody;
 use crate::{
-    Ended, Error, Execution, ExecutionFilter, ExecutionId, Explanation, Page, Submission, Submitted, Timestamp,
+    Ended, Error, Execution, ExecutionFilter, ExecutionId, Explanation, Page, Submission, Submitted,
+    Timestamp,
 };
 use bytes::Bytes;
 use selvedge_client::Problem;
@@ -153,7 +154,10 @@ impl Namespace {
             let ended = self.result_once(id, slice).await?;
             // An engine that shuts down, or a server that does, answers early.
             let is_early = began.elapsed() < slice;
-            if ended.is_some() || Instant::now() >= deadline || (is_early && self.engine_namespace().is_some()) {
+            if ended.is_some()
+                || Instant::now() >= deadline
+                || (is_early && self.engine_namespace().is_some())
+            {
                 return Ok(ended);
             }
         }
