@@ -28,17 +28,13 @@ struct BatchAnswer {
     results: Vec<BatchItem>,
 }
 
+/// A submitted execution, or the problem that refused it.
 #[derive(Deserialize)]
-#[serde(untagged)]
-enum BatchItem {
-    Refused { error: Problem },
-    Submitted(Box<SubmittedItem>),
-}
-
-#[derive(Deserialize)]
-struct SubmittedItem {
-    execution: Box<serde_json::value::RawValue>,
+struct BatchItem {
+    execution: Option<Execution>,
+    #[serde(default)]
     duplicate: bool,
+    error: Option<Problem>,
 }
 
 impl Namespace {
@@ -188,13 +184,10 @@ impl Namespace {
 
 impl BatchItem {
     fn submitted(self) -> Result<Submitted, Error> {
-        match self {
-            BatchItem::Refused { error } => Err(error.into()),
-            BatchItem::Submitted(item) => {
-                let execution = serde_json::from_str(item.execution.get())
-                    .map_err(|error| Error::Failed(format!("an execution cannot be read: {error}")))?;
-                Ok(Submitted { execution, duplicate: item.duplicate })
-            }
+        match (self.execution, self.error) {
+            (Some(execution), _) => Ok(Submitted { execution, duplicate: self.duplicate }),
+            (None, Some(problem)) => Err(problem.into()),
+            (None, None) => Err(Error::Failed("a submission has no answer".into())),
         }
     }
 }
