@@ -76,9 +76,7 @@ impl Failure {
     /// Returns the failure to open the store at `address`.
     pub fn of_store(address: &Address, error: &Error) -> Failure {
         let advice = match error {
-            Error::Unavailable(_) => {
-                "; check the address, and that the store is reachable from here"
-            }
+            Error::Unavailable(_) => "; check the address, and that the store is reachable from here",
             _ => "",
         };
         Failure::Failed(format!("cannot open the store {address}: {error}{advice}"))

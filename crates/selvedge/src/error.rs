@@ -118,8 +118,16 @@ impl Error {
                 Error::Denied(refusal)
             }
             (
-                "already_terminal" | "wrong_state" | "idempotency_mismatch" | "flow_ended" | "version_mismatch"
-                | "limit_reached" | "lane_draining" | "cursor_expired" | "cursor_unknown" | "unreadable_row",
+                "already_terminal"
+                | "wrong_state"
+                | "idempotency_mismatch"
+                | "flow_ended"
+                | "version_mismatch"
+                | "limit_reached"
+                | "lane_draining"
+                | "cursor_expired"
+                | "cursor_unknown"
+                | "unreadable_row",
                 _,
             )
             | (_, Some(409 | 410)) => Error::Conflict(refusal),
@@ -131,7 +139,9 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Unavailable(detail) | Error::Address(detail) | Error::Failed(detail) => f.write_str(detail),
+            Error::Unavailable(detail) | Error::Address(detail) | Error::Failed(detail) => {
+                f.write_str(detail)
+            }
             Error::Closed => f.write_str("the engine is shutting down"),
             Error::Invalid(refusal)
             | Error::NotFound(refusal)

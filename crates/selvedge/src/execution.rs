@@ -145,12 +145,15 @@ impl Ended {
         let Some(result) = &self.result else {
             let outcome = self.outcome.as_str();
             let detail = match &self.error {
-                Some(error) => format!("is missing, because the execution ended as {outcome}: {}", error.message),
+                Some(error) => {
+                    format!("is missing, because the execution ended as {outcome}: {}", error.message)
+                }
                 None => format!("is missing, because the execution ended as {outcome}"),
             };
             return Err(Error::field("/result", detail));
         };
-        json::parse(result).map_err(|error| Error::field("/result", format!("has an unexpected type: {error}")))
+        json::parse(result)
+            .map_err(|error| Error::field("/result", format!("has an unexpected type: {error}")))
     }
 }
 

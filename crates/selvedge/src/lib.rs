@@ -55,6 +55,7 @@ pub mod steps;
 mod streams;
 mod submission;
 pub mod testing;
+mod transaction;
 mod wire;
 mod worker;
 
@@ -63,7 +64,8 @@ pub use connection::{Client, Connection, connect};
 pub use engine::Engine;
 pub use error::{Error, Refusal};
 pub use execution::{
-    Ended, Execution, ExecutionError, ExecutionFilter, Explanation, Page, Progress, Reason, Relative, Submitted,
+    Ended, Execution, ExecutionError, ExecutionFilter, Explanation, Page, Progress, Reason, Relative,
+    Submitted,
 };
 pub use flow::{Flow, FlowResult, FlowView, Join, Nodes, SubmittedFlow};
 pub use namespace::{Cancel, Namespace};
@@ -71,8 +73,8 @@ pub use signal::{Delivered, Signal};
 pub use streams::{Frame, Frames, StreamTail, Summary};
 pub use submission::Submission;
 pub use worker::{
-    Approval, Context, Failure, Handle, IntoReturn, Next, ReceivedSignal, Return, SignalWaitResult, Task, Until,
-    Verdict, Vote, WaitResult, Waitpoint, Worker, WorkerSummary,
+    Approval, Context, Failure, Handle, IntoReturn, Next, ReceivedSignal, Return, SignalWaitResult, Task,
+    Until, Verdict, Vote, WaitResult, Waitpoint, Worker, WorkerSummary,
 };
 
 pub use selvedge_client::{Options as ClientOptions, Retries as ClientRetries};
@@ -92,3 +94,8 @@ pub use selvedge_engine::{
 };
 pub use selvedge_postgres::Settings as PostgresSettings;
 pub use selvedge_store::Store;
+
+/// Compiles and runs the blocks of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/sdk-rust.md")]
+struct Guide;

@@ -47,7 +47,8 @@ fn data<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
 impl Frame {
     /// Deserialises the data.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        json::parse(&self.data).map_err(|error| Error::field("/data", format!("has an unexpected type: {error}")))
+        json::parse(&self.data)
+            .map_err(|error| Error::field("/data", format!("has an unexpected type: {error}")))
     }
 }
 

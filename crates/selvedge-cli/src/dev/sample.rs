@@ -9,9 +9,7 @@
 //! `near` completes first, so `far` is cancelled; `check` fails once and is retried; `print` fails permanently, so
 //! `alert` runs; `report` returns the results of both branches.
 
-use selvedge::{
-    Backoff, EdgeCondition, Error, ExecutionFilter, Flow, FlowId, Join, Namespace, Submission,
-};
+use selvedge::{Backoff, EdgeCondition, Error, ExecutionFilter, Flow, FlowId, Join, Namespace, Submission};
 use serde_json::json;
 
 /// The idempotency key: two `dev` servers that start on the same store at the same time submit one flow.

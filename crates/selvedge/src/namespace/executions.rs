@@ -4,7 +4,8 @@ use super::{Connected, Namespace, WAIT_SLICE};
 use crate::execution::EndedItem;
 use crate::wire::submissions::SubmissionBody;
 use crate::{
-    Ended, Error, Execution, ExecutionFilter, ExecutionId, Explanation, Page, Submission, Submitted, Timestamp,
+    Ended, Error, Execution, ExecutionFilter, ExecutionId, Explanation, Page, Submission, Submitted,
+    Timestamp,
 };
 use bytes::Bytes;
 use selvedge_client::Problem;
@@ -27,17 +28,13 @@ struct BatchAnswer {
     results: Vec<BatchItem>,
 }
 
+/// A submitted execution, or the problem that refused it.
 #[derive(Deserialize)]
-#[serde(untagged)]
-enum BatchItem {
-    Refused { error: Problem },
-    Submitted(Box<SubmittedItem>),
-}
-
-#[derive(Deserialize)]
-struct SubmittedItem {
-    execution: Box<serde_json::value::RawValue>,
+struct BatchItem {
+    execution: Option<Execution>,
+    #[serde(default)]
     duplicate: bool,
+    error: Option<Problem>,
 }
 
 impl Namespace {
@@ -153,7 +150,10 @@ impl Namespace {
             let ended = self.result_once(id, slice).await?;
             // An engine that shuts down, or a server that does, answers early.
             let is_early = began.elapsed() < slice;
-            if ended.is_some() || Instant::now() >= deadline || (is_early && self.engine_namespace().is_some()) {
+            if ended.is_some()
+                || Instant::now() >= deadline
+                || (is_early && self.engine_namespace().is_some())
+            {
                 return Ok(ended);
             }
         }
@@ -184,13 +184,10 @@ impl Namespace {
 
 impl BatchItem {
     fn submitted(self) -> Result<Submitted, Error> {
-        match self {
-            BatchItem::Refused { error } => Err(error.into()),
-            BatchItem::Submitted(item) => {
-                let execution = serde_json::from_str(item.execution.get())
-                    .map_err(|error| Error::Failed(format!("an execution cannot be read: {error}")))?;
-                Ok(Submitted { execution, duplicate: item.duplicate })
-            }
+        match (self.execution, self.error) {
+            (Some(execution), _) => Ok(Submitted { execution, duplicate: self.duplicate }),
+            (None, Some(problem)) => Err(problem.into()),
+            (None, None) => Err(Error::Failed("a submission has no answer".into())),
         }
     }
 }

@@ -48,11 +48,7 @@ impl Namespace {
     }
 
     /// Adds nodes and edges to a flow, and returns the executions of the nodes by name. Refused if the flow has ended.
-    pub async fn grow_flow(
-        &self,
-        id: FlowId,
-        nodes: Nodes,
-    ) -> Result<BTreeMap<String, ExecutionId>, Error> {
+    pub async fn grow_flow(&self, id: FlowId, nodes: Nodes) -> Result<BTreeMap<String, ExecutionId>, Error> {
         let graph = GraphDraft::from(nodes);
         match &self.connected {
             Connected::Embedded(namespace) => {
@@ -82,7 +78,10 @@ impl Namespace {
             let slice = deadline.saturating_duration_since(began).min(WAIT_SLICE);
             let ended = self.flow_result_once(id, slice).await?;
             let is_early = began.elapsed() < slice;
-            if ended.is_some() || Instant::now() >= deadline || (is_early && self.engine_namespace().is_some()) {
+            if ended.is_some()
+                || Instant::now() >= deadline
+                || (is_early && self.engine_namespace().is_some())
+            {
                 return Ok(ended);
             }
         }

@@ -139,11 +139,7 @@ impl Namespace {
                 body.insert("source", to_raw(&source));
                 let request = client.post(&["executions", &id.to_string(), "signals"]).json(&body);
                 let item: DeliveredItem = request.send().await?.json()?;
-                Ok(Delivered {
-                    number: item.signal.number,
-                    duplicate: item.duplicate,
-                    effect: item.effect,
-                })
+                Ok(Delivered { number: item.signal.number, duplicate: item.duplicate, effect: item.effect })
             }
         }
     }
@@ -175,8 +171,8 @@ impl Namespace {
 fn signal_body(
     draft: &selvedge_core::rules::signal::SignalDraft,
 ) -> Result<BTreeMap<&'static str, Box<RawValue>>, Error> {
-    let payload = raw(&draft.payload)
-        .map_err(|error| Error::field("/payload", format!("is not JSON: {error}")))?;
+    let payload =
+        raw(&draft.payload).map_err(|error| Error::field("/payload", format!("is not JSON: {error}")))?;
     let mut body = BTreeMap::from([("payload", payload.to_owned())]);
     if let Some(name) = &draft.name {
         body.insert("name", to_raw(name));

@@ -51,12 +51,7 @@ impl Namespace {
     }
 
     /// Follows the stream of an attempt, from the frame with this number on. Default attempt: the newest.
-    pub async fn tail(
-        &self,
-        id: ExecutionId,
-        attempt: Option<u32>,
-        from: u32,
-    ) -> Result<StreamTail, Error> {
+    pub async fn tail(&self, id: ExecutionId, attempt: Option<u32>, from: u32) -> Result<StreamTail, Error> {
         match &self.connected {
             Connected::Embedded(namespace) => {
                 let tail = namespace.tail_frames(id, attempt, from).await?;

@@ -222,10 +222,6 @@ impl From<HeartbeatReply> for HeartbeatAnswer {
         let lost = reply.lost.into_iter().map(|LostLease { execution, attempt, lease_id, epoch, reason }| {
             (Fence { execution, attempt, lease_id, epoch }, reason)
         });
-        HeartbeatAnswer {
-            lost: lost.collect(),
-            cancel_requested: reply.cancel_requested,
-            drain: reply.drain,
-        }
+        HeartbeatAnswer { lost: lost.collect(), cancel_requested: reply.cancel_requested, drain: reply.drain }
     }
 }

@@ -3,9 +3,7 @@
 use super::claims::{ClaimBody, ClaimItem};
 use super::submissions::{GraphBody, split};
 use super::values::{raw, time};
-use crate::worker::protocol::{
-    Claim, ClaimAnswer, IssuedWaitpoint, Op, Report, ReportAnswers, Reported,
-};
+use crate::worker::protocol::{Claim, ClaimAnswer, IssuedWaitpoint, Op, Report, ReportAnswers, Reported};
 use crate::{Error, Timestamp, WaitpointId};
 use selvedge_client::Problem;
 use selvedge_core::Name;
@@ -137,11 +135,9 @@ impl<'a> OpFields<'a> {
             Op::Cancelled { message } => OpFields::Cancelled { message: message.as_deref() },
             Op::Suspend { waits } => OpFields::Suspend { waits: waits.iter().map(wait).collect() },
             Op::Progress { percent, message } => OpFields::Progress { percent: *percent, message },
-            Op::Frame { kind, mode, data } => OpFields::Frame {
-                kind: kind.as_str(),
-                mode: mode.as_str(),
-                data: json("/data", data)?,
-            },
+            Op::Frame { kind, mode, data } => {
+                OpFields::Frame { kind: kind.as_str(), mode: mode.as_str(), data: json("/data", data)? }
+            }
             Op::Waitpoint(WaitpointDraft { name, source, expires_ms, signals, prompt }) => {
                 OpFields::Waitpoint(WaitpointBody {
                     name,
@@ -157,9 +153,7 @@ impl<'a> OpFields<'a> {
                 result: json("/result", &step.result)?,
                 duration_ms: step.duration_ms,
             },
-            Op::Spawn { graph, detach } => {
-                OpFields::Spawn { graph: GraphBody::new(graph)?, detach: *detach }
-            }
+            Op::Spawn { graph, detach } => OpFields::Spawn { graph: GraphBody::new(graph)?, detach: *detach },
             Op::Usage { budget, usage, dedup_key } => {
                 OpFields::Usage { budget, usage, dedup_key: dedup_key.as_ref() }
             }
@@ -233,7 +227,10 @@ impl ReportReply {
     /// Returns the answers to this many operations.
     pub fn answers(self, reports: usize) -> Result<ReportAnswers, Error> {
         if self.results.len() != reports {
-            return Err(Error::Failed(format!("{} of {reports} operations were answered", self.results.len())));
+            return Err(Error::Failed(format!(
+                "{} of {reports} operations were answered",
+                self.results.len()
+            )));
         }
         let superseded = match &self.claim_error {
             Some(problem) if problem.code != "superseded" => {

@@ -186,8 +186,7 @@ impl From<JoinPolicy> for PolicyBody {
 impl<'a> GraphBody<'a> {
     /// Returns the body of a graph. Fails if an input is not JSON.
     pub fn new(graph: &'a GraphDraft) -> Result<Self, Error> {
-        let edge =
-            |EdgeDraft { from, to, when }: &'a EdgeDraft| EdgeBody { from, to, when: when.as_str() };
+        let edge = |EdgeDraft { from, to, when }: &'a EdgeDraft| EdgeBody { from, to, when: when.as_str() };
         let group =
             |GroupDraft { node, policy }: &'a GroupDraft| GroupBody { node, policy: (*policy).into() };
         let nodes = graph.nodes.iter().map(|node| SubmissionBody::named(Some(&node.name), &node.draft));

@@ -7,7 +7,8 @@ use super::report::RetryDelay;
 use super::steps::{BranchScope, StepTracker};
 use crate::worker::Failure;
 use crate::{
-    Amount, Error, ExecutionId, FlowId, FrameKind, FrameMode, Namespace, Nodes, Outcome, Relative, Timestamp, TraceParent,
+    Amount, Error, ExecutionId, FlowId, FrameKind, FrameMode, Namespace, Nodes, Outcome, Relative, Timestamp,
+    TraceParent,
 };
 use bytes::Bytes;
 use selvedge_core::name::{KEY_LIMIT, NAME_LIMIT};

@@ -6,13 +6,13 @@
 use super::handler::Handler;
 use super::handlers::RunningHandlers;
 use super::heartbeat::Heartbeat;
-use super::report::{FinishedAttempt, ReportAnswer, RetryDelay, Settled, report, settle};
-use super::{Settings, WorkerSummary};
 use super::link::Link;
 use super::protocol::{Claim, ClaimAnswer, HeartbeatAnswer, Op};
+use super::report::{FinishedAttempt, ReportAnswer, RetryDelay, Settled, report, settle};
+use super::{Settings, WorkerSummary};
 use crate::{Error, Namespace};
 use selvedge_core::rules::claim::ClaimDraft;
-use selvedge_core::rules::report::Fence;
+use selvedge_core::rules::report::{Fence, OPS_MAX};
 use std::collections::HashMap;
 use std::future::{Future, pending};
 use std::pin::{Pin, pin};
@@ -131,7 +131,8 @@ impl Driver {
         }
         let claim = self.next_claim();
         self.report_claims = claim.is_some();
-        let attempts = std::mem::take(&mut self.finished);
+        let later = self.finished.split_off(self.finished.len().min(OPS_MAX));
+        let attempts = std::mem::replace(&mut self.finished, later);
         let call = report(self.link.clone(), attempts, claim, self.report_delay);
         self.reporting = Some(Box::pin(call));
     }

@@ -1,8 +1,8 @@
 //! The return values of a handler: a result, a request to put the execution back, or a failure.
 
+use super::protocol::Op;
 use crate::submission::millis;
 use crate::worker::Context;
-use super::protocol::Op;
 use crate::{FailureClass, When};
 use bytes::Bytes;
 use selvedge_core::rules::report::MESSAGE_LIMIT;

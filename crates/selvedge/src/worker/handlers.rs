@@ -3,9 +3,9 @@
 use super::context::Context;
 use super::handler::{BatchFn, Failure, Handler, Return, op};
 use super::leases::Leases;
-use super::report::FinishedAttempt;
 use super::link::Link;
 use super::protocol::{Claim, Op};
+use super::report::FinishedAttempt;
 use super::steps::{self, HandlerEnd};
 use crate::Namespace;
 use selvedge_core::rules::report::Fence;
@@ -119,7 +119,9 @@ impl RunningHandlers {
             let mut results = handler(contexts).await.into_iter();
             for answer in answers {
                 let missing = || {
-                    Err(Failure::permanent(format!("the batch handler answered fewer than its {count} executions")))
+                    Err(Failure::permanent(format!(
+                        "the batch handler answered fewer than its {count} executions"
+                    )))
                 };
                 // A task that lost its lease does not wait for its answer any more.
                 let _ = answer.send(results.next().unwrap_or_else(missing));

@@ -20,13 +20,13 @@ mod report;
 mod steps;
 mod task;
 
-pub use task::{Next, Task};
 pub use context::Context;
 pub use handler::{Failure, IntoReturn, Return};
 pub use steps::{
     All, Approval, ApprovalRequest, NewWaitpoint, Race, ReceivedSignal, SignalWaitResult, Until, Verdict,
     Vote, Wait, WaitForSignal, WaitResult, Waitpoint,
 };
+pub use task::{Next, Task};
 
 use crate::submission::millis;
 use crate::{Error, Namespace};

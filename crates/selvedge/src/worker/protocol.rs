@@ -136,4 +136,3 @@ pub struct IssuedWaitpoint {
 
 /// The answers to a report, one for each operation, and to the claim that went with it.
 pub type ReportAnswers = (Vec<Result<Reported, Error>>, ClaimAnswer);
-

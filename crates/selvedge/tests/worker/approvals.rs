@@ -2,9 +2,7 @@
 
 use super::{ManualClockEnv, engine_namespace, submit, wait_for_end, wait_for_suspensions};
 use selvedge::State;
-use selvedge::{
-    Context, ExecutionId, Failure, Handle, Outcome, Signal, Submission, Waitpoint, Worker,
-};
+use selvedge::{Context, ExecutionId, Failure, Handle, Outcome, Signal, Submission, Waitpoint, Worker};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -77,8 +75,11 @@ impl Deployment {
         assert_eq!(wait_for_end(&self.env.namespace, self.id).await, (Outcome::Completed, expected));
         self.worker.drain().await;
         assert!(self.inbox.try_recv().is_err(), "each person is asked once");
-        let waitpoints =
-            engine_namespace(&self.env.engine).await.waitpoints(self.id, 0, 10).await.expect("the waitpoints are listed");
+        let waitpoints = engine_namespace(&self.env.engine)
+            .await
+            .waitpoints(self.id, 0, 10)
+            .await
+            .expect("the waitpoints are listed");
         assert_eq!(waitpoints.len(), 3);
         self.env.engine.shutdown().await;
     }

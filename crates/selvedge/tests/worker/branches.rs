@@ -1,11 +1,12 @@
 //! Branches of a handler: races, whose winner is the same in every attempt, and groups that end together.
 
 use super::{
-    ManualClockEnv, engine, engine_namespace, lock, send_signal, state_of, submit, wait_for_end, wait_for_suspensions,
+    ManualClockEnv, engine, engine_namespace, lock, send_signal, state_of, submit, wait_for_end,
+    wait_for_suspensions,
 };
 use selvedge::State;
-use selvedge_core::step::StepKind;
 use selvedge::{Context, Effect, ExecutionId, Failure, Outcome, Submission, Worker};
+use selvedge_core::step::StepKind;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -68,7 +69,8 @@ async fn signal_or_sleep(ctx: Context, counts: Counts) -> Result<Value, Failure>
 }
 
 async fn recorded_steps(env: &ManualClockEnv, id: ExecutionId) -> Vec<(String, StepKind)> {
-    let steps = engine_namespace(&env.engine).await.steps(id, 0, 100).await.expect("the steps are listed").items;
+    let steps =
+        engine_namespace(&env.engine).await.steps(id, 0, 100).await.expect("the steps are listed").items;
     let recorded = steps.into_iter().filter(|step| step.recorded_at.is_some());
     recorded.map(|step| (step.name.to_string(), step.kind)).collect()
 }

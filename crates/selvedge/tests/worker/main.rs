@@ -31,6 +31,8 @@ mod stopping;
 mod store_outage;
 mod streams;
 mod subscriptions;
+mod tasks;
+mod transactions;
 mod unreliable_store;
 mod waits;
 

@@ -2,8 +2,8 @@
 //! remedy.
 
 use super::{ManualClockEnv, engine, no_delay, send_signal, submit, wait_for_end, wait_for_suspensions};
-use selvedge_core::suspension::WAITS_MAX;
 use selvedge::{Context, Failure, FailureClass, Namespace, Outcome, Submission, Until, WaitResult, Worker};
+use selvedge_core::suspension::WAITS_MAX;
 use serde_json::{Value, json};
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;

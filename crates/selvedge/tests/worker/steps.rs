@@ -2,8 +2,8 @@
 
 use super::unreliable_store::{Link, UnreliableStore};
 use super::{ManualClockEnv, TIMEOUT, engine, engine_namespace, lock, no_delay, submit, wait_for_end};
-use selvedge_core::step::StepKind;
 use selvedge::{Context, Engine, Failure, Namespace, Options, Outcome, Submission, Worker};
+use selvedge_core::step::StepKind;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::future::{Future, pending};
@@ -128,14 +128,14 @@ async fn a_step_is_recorded_when_it_returns_and_listed_with_its_timing() {
         .handler("k", move |ctx: Context| {
             let rows = rows.clone();
             async move {
-            let value: u32 = ctx.step("first", || async { Ok(7) }).await?;
-            let steps = rows.steps(ctx.execution(), 0, 10).await?.items;
-            assert_eq!(steps.len(), 1);
-            let step = &steps[0];
-            assert_eq!((step.number, step.name.as_str(), step.kind), (1, "first", StepKind::Step));
-            assert_eq!((step.attempt, step.result.as_deref()), (0, Some(b"7".as_slice())));
-            assert!(step.recorded_at.expect("the step is recorded") >= step.started_at);
-            Ok::<_, Failure>(value)
+                let value: u32 = ctx.step("first", || async { Ok(7) }).await?;
+                let steps = rows.steps(ctx.execution(), 0, 10).await?.items;
+                assert_eq!(steps.len(), 1);
+                let step = &steps[0];
+                assert_eq!((step.number, step.name.as_str(), step.kind), (1, "first", StepKind::Step));
+                assert_eq!((step.attempt, step.result.as_deref()), (0, Some(b"7".as_slice())));
+                assert!(step.recorded_at.expect("the step is recorded") >= step.started_at);
+                Ok::<_, Failure>(value)
             }
         })
         .start()

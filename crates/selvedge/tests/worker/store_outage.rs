@@ -61,7 +61,11 @@ async fn completes_once_after_the_outage(link: Link) {
     assert_eq!(ended.result.as_deref(), Some(b"0".as_slice()), "the result is that of the first attempt");
     let expected = WorkerSummary { completed: 1, ..WorkerSummary::default() };
     assert_eq!(outage.worker.drain().await, expected);
-    let attempts = super::engine_namespace(&outage.engine).await.attempts(outage.id).await.expect("the attempts are listed");
+    let attempts = super::engine_namespace(&outage.engine)
+        .await
+        .attempts(outage.id)
+        .await
+        .expect("the attempts are listed");
     assert_eq!(attempts.len(), 1);
     outage.engine.shutdown().await;
 }

@@ -1,15 +1,15 @@
 //! Waits: the attempt is suspended meanwhile, and a later attempt continues after the wait.
 
 use super::{
-    ManualClockEnv, TIMEOUT, engine, engine_namespace, send_signal, state_of, submit, wait_for_end, wait_for_events,
-    wait_for_suspensions,
+    ManualClockEnv, TIMEOUT, engine, engine_namespace, send_signal, state_of, submit, wait_for_end,
+    wait_for_events, wait_for_suspensions,
 };
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use selvedge::State;
 use selvedge::{
-    Context, Effect, Failure, Nodes, Outcome, ResumedBy, Signal, SignalWaitResult, Submission,
-    Timestamp, Until, Worker, WorkerSummary,
+    Context, Effect, Failure, Nodes, Outcome, ResumedBy, Signal, SignalWaitResult, Submission, Timestamp,
+    Until, Worker, WorkerSummary,
 };
 use serde_json::{Value, json};
 use std::future::{Future, IntoFuture};
@@ -217,11 +217,7 @@ async fn the_wait_that_loses_a_select_is_no_longer_open() {
     send_signal(&env.namespace, id, "go").await;
     wait_for_suspensions(&env.namespace, id, 2).await;
     env.advance(HOUR).await;
-    assert_eq!(
-        state_of(&env.namespace, id).await,
-        State::Suspended,
-        "the end of the nap resumes nothing"
-    );
+    assert_eq!(state_of(&env.namespace, id).await, State::Suspended, "the end of the nap resumes nothing");
     send_signal(&env.namespace, id, "more").await;
     assert_eq!(wait_for_end(&env.namespace, id).await, (Outcome::Completed, json!(2)));
     worker.drain().await;
@@ -366,9 +362,11 @@ async fn a_waitpoint_is_the_same_in_every_attempt_even_after_its_delivery() {
     for later in [waitpoints.recv().await, waitpoints.recv().await] {
         assert_eq!(later.expect("each attempt has the waitpoint").id, first.id);
     }
-    let stored = engine_namespace(&env.engine).await.waitpoints(id, 0, 10).await.expect("the waitpoints are listed");
+    let stored =
+        engine_namespace(&env.engine).await.waitpoints(id, 0, 10).await.expect("the waitpoints are listed");
     assert_eq!(stored.len(), 1);
-    let again = yes().deliver(&env.namespace, first.id, &first.token).await.expect("the delivery is repeated");
+    let again =
+        yes().deliver(&env.namespace, first.id, &first.token).await.expect("the delivery is repeated");
     assert!(again.duplicate);
     let forged = yes().deliver(&env.namespace, first.id, "forged").await.expect_err("the token is refused");
     assert!(forged.to_string().contains("token"), "{forged}");

@@ -42,8 +42,9 @@ fn claim_request() -> Schema {
 }
 
 fn claim() -> Schema {
-    let ended =
-        || answer(vec![always("execution", id()), nullable("outcome", outcome()), nullable("error", failure())]);
+    let ended = || {
+        answer(vec![always("execution", id()), nullable("outcome", outcome()), nullable("error", failure())])
+    };
     let record = answer(vec![
         always("kind", text().about("`step`, `sleep`, `wait`, `join` or `race`.")),
         always("attempt", count().about("The attempt that recorded it.")),
@@ -67,7 +68,10 @@ fn claim() -> Schema {
         ),
         always("upstream", map(any()).about("The results of completed upstreams, by node.")),
         always("upstream_refs", map(id()).about("The upstreams whose results were left out, by node.")),
-        always("upstream_outcomes", map(ended()).about("Every upstream, by node, in the order of the edges.")),
+        always(
+            "upstream_outcomes",
+            map(ended()).about("Every upstream, by node, in the order of the edges."),
+        ),
         always("children", map(child)),
         always("children_refs", map(id())),
         always("children_outcomes", map(ended()).about("Every child, by name, in the order of spawning.")),

@@ -65,8 +65,7 @@ impl Embedded {
     }
 
     pub async fn heartbeat(&self, leases: Vec<Fence>, wait: Duration) -> Result<HeartbeatAnswer, Error> {
-        let answer =
-            self.namespace.heartbeat(&self.instance, Some(&self.incarnation), leases, wait).await?;
+        let answer = self.namespace.heartbeat(&self.instance, Some(&self.incarnation), leases, wait).await?;
         Ok(HeartbeatAnswer {
             lost: answer.lost.into_iter().map(|(fence, reason)| (fence, reason.to_string())).collect(),
             cancel_requested: answer.cancel_requested,

@@ -2,8 +2,8 @@
 
 use super::tracker::ReservedName;
 use crate::submission::millis;
-use crate::worker::{Context, Failure};
 use crate::worker::protocol::Op;
+use crate::worker::{Context, Failure};
 use crate::{Error, Refusal};
 use bytes::Bytes;
 use selvedge_core::Name;

@@ -7,8 +7,8 @@
 
 use super::lock;
 use crate::worker::Failure;
-use bytes::Bytes;
 use crate::worker::protocol::RecordedStep;
+use bytes::Bytes;
 use selvedge_core::step::StepKind;
 use selvedge_core::suspension::{WAITS_MAX, WaitDraft};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -45,7 +45,8 @@ struct State {
 impl StepTracker {
     /// Creates the tracker of an attempt whose claim carried these recorded steps.
     pub fn new(steps: Vec<RecordedStep>) -> Arc<StepTracker> {
-        let recorded = steps.into_iter().enumerate().map(|(place, step)| (step.name.clone(), (place, step))).collect();
+        let recorded =
+            steps.into_iter().enumerate().map(|(place, step)| (step.name.clone(), (place, step))).collect();
         Arc::new(StepTracker(Mutex::new(State { recorded, ..State::default() })))
     }
 

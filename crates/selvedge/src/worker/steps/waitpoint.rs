@@ -2,8 +2,8 @@
 
 use super::record::{RECORD_RETRY_LIMIT, failure_of};
 use crate::submission::millis;
-use crate::worker::{Context, Failure};
 use crate::worker::protocol::{IssuedWaitpoint, Op};
+use crate::worker::{Context, Failure};
 use crate::{Error, WaitpointId};
 use selvedge_core::Name;
 use selvedge_core::name::NAME_LIMIT;
