@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::terminal::{ColorChoice, Output};
 use clap::Args;
 use selvedge::Address;
-use selvedge::store::{Migrated, SchemaVersion};
+use selvedge_store::{Migrated, SchemaVersion};
 use serde_json::json;
 
 /// The arguments of `selvedge migrate`.

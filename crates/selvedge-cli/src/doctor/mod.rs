@@ -11,7 +11,7 @@ use crate::remote::Remote;
 use clap::Args;
 use report::Section;
 use selvedge::Address;
-use selvedge::store::Level;
+use selvedge_store::Level;
 
 /// The arguments of `selvedge doctor`.
 #[derive(Args, Clone, Debug)]

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::terminal::{Output, dim, heading};
 use console::{measure_text_width, style};
-use selvedge::store::{Finding, Level};
+use selvedge_store::{Finding, Level};
 use serde_json::json;
 
 /// The findings about one store or server.

@@ -3,8 +3,8 @@
 use super::work;
 use crate::terminal::{duration_ms, items, since, text};
 use hyper::Method;
-use selvedge::store::{Finding, Level};
 use selvedge_client::{Client, Error, Retries};
+use selvedge_store::{Finding, Level};
 use serde_json::Value;
 use std::time::Instant;
 

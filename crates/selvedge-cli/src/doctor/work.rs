@@ -2,8 +2,8 @@
 
 use super::server::list;
 use crate::terminal::{at, items, number, text, truth};
-use selvedge::store::{Finding, Level};
 use selvedge_client::{Client, Error};
+use selvedge_store::{Finding, Level};
 use serde_json::Value;
 use std::collections::HashSet;
 

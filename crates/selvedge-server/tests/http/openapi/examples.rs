@@ -110,9 +110,11 @@ async fn every_example_of_a_request_is_valid_and_accepted() {
             }
             let headers = [("content-type", content_type.as_str())];
             let body = example.to_string().into_bytes();
-            if path.starts_with("/v1/inbox/") || path == "/v1/clock/advance" {
-                // Only on Postgres has a submission been refused, and the clock of this server is not manual: the tests of
-                // the inbox and of `selvedge dev` make these calls.
+            if path.starts_with("/v1/inbox/")
+                || ["/v1/clock/advance", "/v1/webhooks/{name}/test"].contains(&path)
+            {
+                // Only on Postgres has a submission been refused; the clock of this server is not manual; the test of a webhook
+                // would leave this machine. The tests of the inbox, of `selvedge dev` and of webhooks make these calls.
                 continue;
             }
             let reply = world.server.send(&method, &world.path(path), &headers, body).await;
