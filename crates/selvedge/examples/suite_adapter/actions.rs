@@ -191,7 +191,9 @@ async fn run_action(ctx: &Context, action: &Value, scope: &Scope) -> Result<Step
             Value::Null
         }
         "wait_for_cancel" => {
+            let mut dropped = CleanUpOnDrop(Some((ctx.clone(), list(action), scope.clone())));
             ctx.cancelled().await;
+            dropped.0 = None;
             let mut cleanup = run_list(ctx.clone(), list(action), scope.clone()).await?;
             if let End::Value(Value::Null) = cleanup {
                 cleanup = End::Cancelled;
@@ -205,6 +207,19 @@ async fn run_action(ctx: &Context, action: &Value, scope: &Scope) -> Result<Step
         other => return Err(Failure::permanent(format!("the adapter does not know the action {other:?}"))),
     };
     Ok(Step::Value(value))
+}
+
+/// Runs the clean-up of a handler that is dropped, which is how this SDK tells a handler that its lease has ended. Only notes
+/// are possible then.
+struct CleanUpOnDrop(Option<(Context, Vec<Value>, Scope)>);
+
+impl Drop for CleanUpOnDrop {
+    fn drop(&mut self) {
+        let Some((ctx, actions, scope)) = self.0.take() else { return };
+        for action in actions.iter().filter(|action| action["do"] == "note") {
+            note(&ctx, action["note"].as_str().unwrap_or_default(), scope.value(&action["value"]));
+        }
+    }
 }
 
 fn branch_name(branch: &Value) -> String {
