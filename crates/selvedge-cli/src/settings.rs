@@ -9,8 +9,8 @@ use crate::size;
 use clap::Args;
 use selvedge::{Intervals, Options, PostgresSettings};
 use selvedge_server::{
-    AddressBlock, AdminKey, AuthOptions, ConnectionLimits, Draining, HttpMetrics, RetryPolicy, Tls, TlsFiles,
-    WebhookOptions,
+    AddressBlock, AdminKey, AuthOptions, ConnectionLimits, Draining, HttpMetrics, PageViews, RetryPolicy,
+    Tls, TlsFiles, WebhookOptions,
 };
 use std::path::PathBuf;
 use std::time::Duration;
@@ -377,6 +377,7 @@ impl Settings {
             metrics: HttpMetrics::default(),
             draining: Draining::default(),
             webhooks: self.webhooks.options(),
+            page_views: PageViews::default(),
         })
     }
 }

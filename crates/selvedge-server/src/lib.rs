@@ -24,6 +24,7 @@ mod wire;
 pub use auth::{AddressBlock, AdminKey, AuthOptions, NotLoopback, check_listen};
 pub use connections::ConnectionLimits;
 pub use http_metrics::HttpMetrics;
+pub use pages::PageViews;
 pub use routes::Route;
 pub use selvedge_core::rules::webhook::RetryPolicy;
 pub use selvedge_core::{Permission, Role};
@@ -75,6 +76,8 @@ pub struct Options {
     pub draining: Draining,
     /// The delivery of webhooks.
     pub webhooks: WebhookOptions,
+    /// Counts the pages that browsers load. Default: a counter of its own.
+    pub page_views: PageViews,
 }
 
 impl Default for Options {
@@ -92,6 +95,7 @@ impl Default for Options {
             metrics: HttpMetrics::default(),
             draining: Draining::default(),
             webhooks: WebhookOptions::default(),
+            page_views: PageViews::default(),
         }
     }
 }
@@ -107,6 +111,9 @@ struct AppState {
     http_metrics: HttpMetrics,
     draining: Draining,
     webhooks: Arc<WebhookOptions>,
+    /// True if the server speaks TLS.
+    has_tls: bool,
+    page_views: PageViews,
 }
 
 impl AppState {
@@ -115,7 +122,19 @@ impl AppState {
         let auth = Arc::new(Auth::new(options.auth.clone()));
         let (http_metrics, draining) = (options.metrics.clone(), options.draining.clone());
         let (keep_alive, webhooks) = (options.keep_alive, Arc::new(options.webhooks.clone()));
-        AppState { engine, shutdown, keep_alive, bodies, auth, http_metrics, draining, webhooks }
+        let (has_tls, page_views) = (options.tls.is_some(), options.page_views.clone());
+        AppState {
+            engine,
+            shutdown,
+            keep_alive,
+            bodies,
+            auth,
+            http_metrics,
+            draining,
+            webhooks,
+            has_tls,
+            page_views,
+        }
     }
 }
 
