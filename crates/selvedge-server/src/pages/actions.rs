@@ -49,9 +49,9 @@ pub fn of_selection() -> Markup {
                     option value="priority" { "change the priority to" }
                 }
             }
-            label { span.visually-hidden { "Priority" } input type="number" name="action.priority" value="0" data-type="number" data-only="priority"; }
+            label data-shown-for="priority" hidden { span.visually-hidden { "Priority" } input type="number" name="action.priority" value="0" data-type="number" data-only="priority"; }
             button type="submit" data-preview { "Preview" }
-            button.primary type="submit" { "Do it" }
+            button.primary type="submit" { "Apply" }
         }
     }
 }

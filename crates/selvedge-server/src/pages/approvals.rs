@@ -50,7 +50,7 @@ pub fn cards(waitpoints: &[Waitpoint], now: Timestamp, may_answer: bool) -> Mark
         div.cards {
             @for waitpoint in waitpoints.iter().filter(|waitpoint| waitpoint.is_open(now)) {
                 article.card.stack {
-                    h3 { (user_text(waitpoint.prompt.as_deref().unwrap_or(&waitpoint.name))) }
+                    h2.question { (user_text(waitpoint.prompt.as_deref().unwrap_or(&waitpoint.name))) }
                     p.faint {
                         (user_text(&waitpoint.name)) " · " (execution_link(waitpoint.execution)) " · asked "
                         (ago(waitpoint.created_at, now))

@@ -77,7 +77,7 @@ impl<'a> Page<'a> {
                 header.side {
                     a.brand href="/" { (mark()) "Selvedge" }
                     nav aria-label="Pages" { (navigation(self.place)) }
-                    footer { (signature(viewer)) }
+                    div.foot { (signature(viewer)) }
                 }
                 main #content tabindex="-1" { (content) }
             }

@@ -76,7 +76,10 @@
 
   function followPage() {
     const address = document.body.dataset.liveEvents;
-    if (!address || !one("[data-live]")) return;
+    if (!address) {
+      if (!one("[data-tail]")) all(".live").forEach((sign) => sign.remove());
+      return;
+    }
     let stream;
     const connect = () => {
       stream = new EventSource(address);
@@ -306,6 +309,10 @@
     all("svg.selvedge-graph", root).forEach(panAndZoom);
     for (const opener of all("[data-opens]", root)) opener.onclick = () => document.getElementById(opener.dataset.opens)?.showModal();
     for (const closer of all("[data-closes]", root)) closer.onclick = () => closer.closest("dialog")?.close();
+    for (const field of all("[data-shown-for]", root)) {
+      const action = field.closest("form").elements["action.type"];
+      action.addEventListener("change", () => { field.hidden = action.value !== field.dataset.shownFor; });
+    }
     for (const select of all("select[data-submits]", root)) select.onchange = () => select.form.requestSubmit();
   }
 
