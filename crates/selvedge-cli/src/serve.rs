@@ -16,7 +16,7 @@ use crate::signals::Signals;
 use clap::Args;
 use selvedge::core::NamespaceId;
 use selvedge::{Address, Engine, Name, Options, Store};
-use selvedge_server::check_listen;
+use selvedge_server::{PageViews, check_listen};
 use std::future::{Future, pending};
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
@@ -197,6 +197,11 @@ impl Server {
             #[cfg(feature = "otlp")]
             exporter,
         })
+    }
+
+    /// Returns the counter of pages that browsers load.
+    pub fn page_views(&self) -> PageViews {
+        self.options.page_views.clone()
     }
 
     /// Returns the line that is printed when the server is ready.
