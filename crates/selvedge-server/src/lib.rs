@@ -110,7 +110,12 @@ struct AppState {
     auth: Arc<Auth>,
     http_metrics: HttpMetrics,
     draining: Draining,
-    webhooks: Arc<WebhookOptions>,
+    shared: Arc<SharedOptions>,
+}
+
+/// The options that handlers read.
+struct SharedOptions {
+    webhooks: WebhookOptions,
     /// True if the server speaks TLS.
     has_tls: bool,
     page_views: PageViews,
@@ -121,20 +126,13 @@ impl AppState {
         let bodies = BodyRoom::new(options);
         let auth = Arc::new(Auth::new(options.auth.clone()));
         let (http_metrics, draining) = (options.metrics.clone(), options.draining.clone());
-        let (keep_alive, webhooks) = (options.keep_alive, Arc::new(options.webhooks.clone()));
-        let (has_tls, page_views) = (options.tls.is_some(), options.page_views.clone());
-        AppState {
-            engine,
-            shutdown,
-            keep_alive,
-            bodies,
-            auth,
-            http_metrics,
-            draining,
-            webhooks,
-            has_tls,
-            page_views,
-        }
+        let shared = Arc::new(SharedOptions {
+            webhooks: options.webhooks.clone(),
+            has_tls: options.tls.is_some(),
+            page_views: options.page_views.clone(),
+        });
+        let keep_alive = options.keep_alive;
+        AppState { engine, shutdown, keep_alive, bodies, auth, http_metrics, draining, shared }
     }
 }
 

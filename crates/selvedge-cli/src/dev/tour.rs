@@ -38,7 +38,7 @@ pub async fn run(namespace: Namespace, views: PageViews) {
         if count != seen {
             (seen, viewed_at) = (count, Some(Instant::now()));
         }
-        if !viewed_at.is_some_and(|at: Instant| at.elapsed() < VIEWED) {
+        if viewed_at.is_none_or(|at: Instant| at.elapsed() >= VIEWED) {
             continue;
         }
         match submit(&namespace, number + 1).await {

@@ -403,7 +403,7 @@ impl Caller {
 
     /// Reports whether webhooks may be delivered to addresses that are not public.
     pub fn webhooks_allow_private(&self) -> bool {
-        self.state.webhooks.allow_private
+        self.state.shared.webhooks.allow_private
     }
 
     /// Reports whether requests need a key: a person in a browser has signed in.

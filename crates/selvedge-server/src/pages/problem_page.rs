@@ -16,7 +16,7 @@ use maud::html;
 pub async fn show_problems(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let is_page = wants_page(request.headers()) && !request.uri().path().starts_with("/v1/");
     if is_page {
-        state.page_views.add();
+        state.shared.page_views.add();
     }
     let target = request.uri().path_and_query().map_or("/", |target| target.as_str()).to_owned();
     let method = request.method().clone();
