@@ -9,8 +9,8 @@ use crate::size;
 use clap::Args;
 use selvedge::{Intervals, Options, PostgresSettings};
 use selvedge_server::{
-    AddressBlock, AdminKey, AuthOptions, Chaos, ConnectionLimits, Draining, HttpMetrics, RetryPolicy, Tls,
-    TlsFiles, WebhookOptions,
+    AddressBlock, AdminKey, AuthOptions, Chaos, ConnectionLimits, Draining, HttpMetrics, PageViews,
+    RetryPolicy, Tls, TlsFiles, WebhookOptions,
 };
 use std::path::PathBuf;
 use std::time::Duration;
@@ -382,6 +382,7 @@ impl Settings {
             draining: Draining::default(),
             webhooks: self.webhooks.options(),
             chaos: Chaos::default(),
+            page_views: PageViews::default(),
         })
     }
 }

@@ -11,6 +11,7 @@ mod theme;
 
 use selvedge_core::graph::{FlowGraph, GraphGroup};
 use selvedge_core::join::JoinPolicy;
+use selvedge_core::state::StateName;
 use std::collections::HashMap;
 
 /// The most nodes that [`svg`] draws. The picture of a larger graph counts the nodes in each state.
@@ -25,12 +26,41 @@ pub fn dot(graph: &FlowGraph, title: &str) -> String {
 
 /// Draws a graph as one SVG element without scripts, links or ids, to stand alone or inside a page.
 pub fn svg(graph: &FlowGraph, title: &str) -> String {
+    draw(graph, title, Host::Alone)
+}
+
+/// Draws a graph as one SVG element for a page that has [`page_style`]. Each node is a link to `/executions/ID`.
+pub fn svg_for_page(graph: &FlowGraph, title: &str) -> String {
+    draw(graph, title, Host::Page)
+}
+
+fn draw(graph: &FlowGraph, title: &str, host: Host) -> String {
     let lines = graph.edges.len() + graph.spawned.len();
     if graph.nodes.len() > DRAWN_NODES_LIMIT || lines > DRAWN_EDGES_LIMIT {
-        svg::draw_counts(graph, title)
+        svg::draw_counts(graph, title, host)
     } else {
-        svg::draw(graph, title)
+        svg::draw(graph, title, host)
     }
+}
+
+/// The place of a picture.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Host {
+    /// A file or a page of others: the picture has its own style, a background and a title.
+    Alone,
+    /// A page with [`page_style`], which has a title of its own.
+    Page,
+}
+
+/// Returns the style sheet of a page with pictures: the rules of [`svg_for_page`], and each colour of a state as the custom
+/// property `--state-NAME`, for light and dark backgrounds.
+pub fn page_style() -> String {
+    theme::page_style()
+}
+
+/// Returns the sign of a state: a path around the centre of a disc with radius 9, to be stroked.
+pub fn state_sign(state: StateName) -> &'static str {
+    theme::sign(state)
 }
 
 /// Returns the edge group of each node, by the node's name.

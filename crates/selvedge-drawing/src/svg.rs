@@ -5,14 +5,20 @@
 use crate::layout::{Point, Size, lay_out};
 use crate::text::{NAME_EMS_MAX, escape, isolated, measure, shortened};
 use crate::theme::{sign, style};
-use crate::{DRAWN_EDGES_LIMIT, DRAWN_NODES_LIMIT, groups, policy_label};
+use crate::{DRAWN_EDGES_LIMIT, DRAWN_NODES_LIMIT, Host, groups, policy_label};
 use selvedge_core::graph::{FlowGraph, GraphGroup, GraphNode, Link};
 use selvedge_core::join::{EdgeCondition, Resolution};
 use selvedge_core::state::StateName;
 use std::fmt::Write;
 
 const MARGIN: i32 = 24;
-const HEADER: i32 = 80;
+/// The height above the boxes: a title, or in a page, room for the label of a policy.
+const fn header(host: Host) -> i32 {
+    match host {
+        Host::Alone => 80,
+        Host::Page => 32,
+    }
+}
 const BOX_HEIGHT: i32 = 48;
 /// The left side of the text in a box, right of the disc.
 const TEXT_LEFT: i32 = 38;
@@ -22,14 +28,15 @@ const NAME_PIXELS: f64 = 13.0;
 const SMALL_PIXELS: f64 = 11.0;
 
 /// Draws a graph.
-pub fn draw(graph: &FlowGraph, title: &str) -> String {
+pub fn draw(graph: &FlowGraph, title: &str, host: Host) -> String {
+    let header = header(host);
     let groups = groups(graph);
     let box_size = Size { width: box_width(&graph.nodes), height: BOX_HEIGHT };
     let (lines, links): (Vec<Link>, Vec<(usize, usize)>) = graph.links().unzip();
     let layout = lay_out(&graph.layers(), &links, box_size);
 
     let width = (layout.size.width + 2 * MARGIN).max(WIDTH_MIN);
-    let mut body = format!("<g transform=\"translate({MARGIN} {HEADER})\">\n");
+    let mut body = format!("<g transform=\"translate({MARGIN} {header})\">\n");
     let mut labels = String::new();
     for (link, points) in lines.iter().zip(&layout.lines) {
         match link {
@@ -47,28 +54,35 @@ pub fn draw(graph: &FlowGraph, title: &str) -> String {
     }
     body.push_str(&labels);
     for (node, corner) in graph.nodes.iter().zip(&layout.boxes) {
+        if host == Host::Page {
+            let _ = write!(body, "<a href=\"/executions/{}\">", node.execution);
+        }
         draw_node(&mut body, node, groups.get(node.name.as_str()).copied(), *corner, box_size.width);
+        if host == Host::Page {
+            body.push_str("</a>\n");
+        }
     }
     body.push_str("</g>\n");
 
-    let mut height = HEADER + layout.size.height;
+    let mut height = header + layout.size.height;
     if graph.nodes.is_empty() {
         let _ =
             writeln!(body, "<text class=\"name faint\" x=\"{MARGIN}\" y=\"{height}\">No nodes yet.</text>");
     }
     height = draw_legend(&mut body, graph, &lines, width, height);
-    frame(graph, title, Size { width, height }, &body)
+    frame(graph, title, Size { width, height }, &body, host)
 }
 
 /// Draws how many nodes are in each state, for a graph that is too large to draw.
-pub fn draw_counts(graph: &FlowGraph, title: &str) -> String {
+pub fn draw_counts(graph: &FlowGraph, title: &str, host: Host) -> String {
+    let header = header(host);
     let width = 560;
     let counts = graph.counts();
     let mut body = format!(
-        "<text class=\"small faint\" x=\"{MARGIN}\" y=\"{HEADER}\">Too large to draw: at most {DRAWN_NODES_LIMIT} \
+        "<text class=\"small faint\" x=\"{MARGIN}\" y=\"{header}\">Too large to draw: at most {DRAWN_NODES_LIMIT} \
          nodes and {DRAWN_EDGES_LIMIT} edges can be read.</text>\n"
     );
-    let mut y = HEADER + 32;
+    let mut y = header + 32;
     let (bar_left, bar_right) = (210, width - MARGIN - 64);
     for state in occurring(graph) {
         let count = counts.of(state);
@@ -86,11 +100,11 @@ pub fn draw_counts(graph: &FlowGraph, title: &str) -> String {
         );
         y += 30;
     }
-    frame(graph, title, Size { width, height: y }, &body)
+    frame(graph, title, Size { width, height: y }, &body, host)
 }
 
 /// Writes the element around `body`: its description for screen readers, its style, its background and its title.
-fn frame(graph: &FlowGraph, title: &str, size: Size, body: &str) -> String {
+fn frame(graph: &FlowGraph, title: &str, size: Size, body: &str, host: Host) -> String {
     let Size { width, height } = size;
     let counts = graph.counts();
     let states = occurring(graph);
@@ -103,6 +117,13 @@ fn frame(graph: &FlowGraph, title: &str, size: Size, body: &str) -> String {
         states.iter().map(|state| format!("{} {}", counts.of(*state), state.as_str())).collect();
     let description = escape(&format!("{title}: {sizes}. {}", by_state.join(", ")));
     let shown = isolated(&shortened(title, f64::from(width - 2 * MARGIN) / 16.0));
+    if host == Host::Page {
+        // Links inside a picture with the role `img` could not be reached.
+        return format!(
+            "<svg class=\"selvedge-graph\" role=\"group\" aria-label=\"{description}\" width=\"{width}\" \
+             height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n{body}</svg>\n"
+        );
+    }
     let heading = escape(title);
     let style = style(&states);
     format!(

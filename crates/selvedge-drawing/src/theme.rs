@@ -159,6 +159,20 @@ pub fn style(states: &[StateName]) -> String {
     format!("{shapes}{light}@media (prefers-color-scheme:dark){{\n{dark}}}\n")
 }
 
+/// Returns the style sheet of a page with pictures, and the colours of the states as custom properties.
+pub fn page_style() -> String {
+    let properties = |theme: &Theme| -> String {
+        let of_state = |state: &StateName| {
+            let (word, colour) = (state.as_str(), theme.state(*state));
+            format!("--state-{word}:{colour};--on-state-{word}:{};", colour.contrast())
+        };
+        StateName::ALL.iter().map(of_state).collect()
+    };
+    let (light, dark) = (properties(&LIGHT), properties(&DARK));
+    let pictures = style(&StateName::ALL);
+    format!(":root{{{light}}}\n@media (prefers-color-scheme:dark){{:root{{{dark}}}}}\n{pictures}")
+}
+
 /// Returns the sign in a state's disc, as a path around the disc's centre.
 pub fn sign(state: StateName) -> &'static str {
     match state {

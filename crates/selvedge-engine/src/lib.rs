@@ -254,6 +254,11 @@ impl Engine {
         self.inner.supervisor.tallies()
     }
 
+    /// Returns the state of each reconciler of this process.
+    pub fn reconciler_status(&self) -> Vec<ReconcilerStatus> {
+        self.inner.supervisor.status()
+    }
+
     /// Returns the time of the store, by the last query of the reconcilers; by the clock of this process before the first.
     pub fn store_time(&self) -> selvedge_core::Timestamp {
         self.inner.metrics.store_time()

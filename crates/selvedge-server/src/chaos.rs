@@ -58,7 +58,7 @@ enum Fault {
 
 /// Disturbs calls of the API at the rate of the server's options.
 pub async fn disturb(State(state): State<AppState>, request: Request, next: Next) -> Response {
-    if !request.uri().path().starts_with("/v1/") || !state.chaos.strikes() {
+    if !request.uri().path().starts_with("/v1/") || !state.shared.chaos.strikes() {
         return next.run(request).await;
     }
     match fastrand::choice([Fault::Delay, Fault::Repeat, Fault::LoseAnswer]) {

@@ -26,6 +26,7 @@ pub use auth::{AddressBlock, AdminKey, AuthOptions, NotLoopback, check_listen};
 pub use chaos::Chaos;
 pub use connections::ConnectionLimits;
 pub use http_metrics::HttpMetrics;
+pub use pages::PageViews;
 pub use routes::Route;
 pub use selvedge_core::rules::webhook::RetryPolicy;
 pub use selvedge_core::{Permission, Role};
@@ -79,6 +80,8 @@ pub struct Options {
     pub webhooks: WebhookOptions,
     /// Faults on purpose, for tests of workers and clients. Default: none.
     pub chaos: Chaos,
+    /// Counts the pages that browsers load. Default: a counter of its own.
+    pub page_views: PageViews,
 }
 
 impl Default for Options {
@@ -97,6 +100,7 @@ impl Default for Options {
             draining: Draining::default(),
             webhooks: WebhookOptions::default(),
             chaos: Chaos::default(),
+            page_views: PageViews::default(),
         }
     }
 }
@@ -111,7 +115,15 @@ struct AppState {
     auth: Arc<Auth>,
     http_metrics: HttpMetrics,
     draining: Draining,
+    shared: Arc<SharedOptions>,
+}
+
+/// The options that handlers read.
+struct SharedOptions {
     webhooks: Arc<WebhookOptions>,
+    /// True if the server speaks TLS.
+    has_tls: bool,
+    page_views: PageViews,
     chaos: Chaos,
 }
 
@@ -120,9 +132,14 @@ impl AppState {
         let bodies = BodyRoom::new(options);
         let auth = Arc::new(Auth::new(options.auth.clone()));
         let (http_metrics, draining) = (options.metrics.clone(), options.draining.clone());
-        let (keep_alive, webhooks) = (options.keep_alive, Arc::new(options.webhooks.clone()));
-        let chaos = options.chaos;
-        AppState { engine, shutdown, keep_alive, bodies, auth, http_metrics, draining, webhooks, chaos }
+        let shared = Arc::new(SharedOptions {
+            webhooks: Arc::new(options.webhooks.clone()),
+            has_tls: options.tls.is_some(),
+            page_views: options.page_views.clone(),
+            chaos: options.chaos,
+        });
+        let keep_alive = options.keep_alive;
+        AppState { engine, shutdown, keep_alive, bodies, auth, http_metrics, draining, shared }
     }
 }
 

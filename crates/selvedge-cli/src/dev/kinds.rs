@@ -1,7 +1,7 @@
 //! The kinds that the built-in worker handles: small tasks to try the engine with.
 
 use crate::{admin_key, secret};
-use selvedge::{Context, Failure, FailureClass, Outcome, Return, SignalWaitResult, Worker};
+use selvedge::{Context, Failure, FailureClass, Outcome, Return, SignalWaitResult, Until, Worker};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::process::Stdio;
@@ -18,7 +18,8 @@ pub fn register(worker: Worker, allow_shell: bool) -> Worker {
         .handler("sleep", sleep)
         .handler("fail", fail)
         .handler("flaky", flaky)
-        .handler("approve", approve);
+        .handler("approve", approve)
+        .handler("question", question);
     match allow_shell {
         true => worker.handler("shell", shell),
         false => worker,
@@ -103,6 +104,31 @@ async fn approve(ctx: Context) -> Result<Value, Failure> {
             Ok(json!({"by": "an operator", "says": null}))
         }
     }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Question {
+    question: String,
+    within_ms: Option<u64>,
+}
+
+/// Asks a person and suspends until the signal `yes` or `no` arrives. Returns the answer; null if nobody answered in time.
+async fn question(ctx: Context) -> Result<Option<String>, Failure> {
+    let Question { question, within_ms } = ctx.input()?;
+    let waitpoint = ctx.waitpoint("yes").prompt(question).signals(["yes", "no"]);
+    let answer = ctx.wait("answer", Until::signals(1, ["yes", "no"]));
+    let answer = match within_ms.map(Duration::from_millis) {
+        Some(within) => {
+            waitpoint.expires_after(within).await?;
+            answer.timeout(within).await?
+        }
+        None => {
+            waitpoint.await?;
+            answer.await?
+        }
+    };
+    Ok(answer.signals.into_iter().next().map(|signal| signal.name.to_string()))
 }
 
 #[derive(Deserialize)]

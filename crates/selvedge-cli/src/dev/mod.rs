@@ -2,6 +2,7 @@
 
 mod kinds;
 mod sample;
+mod tour;
 
 use crate::failure::Failure;
 use crate::flag;
@@ -24,6 +25,9 @@ pub struct Arguments {
     /// server can then run commands
     #[arg(long, env = "SELVEDGE_ALLOW_SHELL", value_parser = flag::parser("SELVEDGE_ALLOW_SHELL"))]
     allow_shell: bool,
+    /// Submit no sample flows
+    #[arg(long, env = "SELVEDGE_NO_SAMPLE", value_parser = flag::parser("SELVEDGE_NO_SAMPLE"))]
+    no_sample: bool,
     /// Stop the clock of the store, which must be memory:, so that only POST /v1/clock/advance moves it: tests of days run
     /// in milliseconds
     #[arg(long, env = "SELVEDGE_MANUAL_CLOCK", value_parser = flag::parser("SELVEDGE_MANUAL_CLOCK"))]
@@ -46,6 +50,7 @@ The worker handles these kinds with these inputs:
   fail     {\"message\"?: \"…\", \"class\"?: \"permanent\"}  always fails
   flaky    {\"failures\": 2}                           fails that many attempts, then completes
   approve  anything                                  waits for the signal approve: POST /v1/executions/ID/signals
+  question {\"question\": \"…\", \"within_ms\"?: 60000}   waits for the answer yes or no on the page /approvals
   shell    {\"command\": \"date\"}                       runs the command; only with --allow-shell
 
 Examples:
@@ -66,15 +71,25 @@ pub async fn run(mut arguments: Arguments) -> Result<(), Failure> {
         |error: selvedge::Error| Failure::Failed(format!("the built-in worker did not start: {error}"));
     let namespace = server.engine.namespace("default").await.map_err(not_started)?;
     let worker = start_worker(&namespace, arguments.allow_shell).map_err(not_started)?;
-    let sample = sample::submit_if_empty(&namespace).await.unwrap_or_else(|error| {
-        tracing::warn!(%error, "the sample flow was not submitted");
-        None
-    });
+    let sample = match arguments.no_sample {
+        true => None,
+        false => sample::submit_if_empty(&namespace).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the sample flow was not submitted");
+            None
+        }),
+    };
+    // With a manual clock nothing happens that a test does not ask for. A store that somebody uses is left alone.
+    let wants_tour = !arguments.no_sample && !arguments.manual_clock;
+    let has_tour = wants_tour && (sample.is_some() || sample::is_newest(&namespace).await.unwrap_or(false));
+    let tour = has_tour.then(|| tokio::spawn(tour::run(namespace.clone(), server.page_views())));
     print(&server.ready_line(arguments.serve.json))?;
     if !arguments.serve.json {
         print(&welcome(&server.url, sample, arguments.allow_shell))?;
     }
     let drain = async {
+        if let Some(tour) = tour {
+            tour.abort();
+        }
         let drained = worker.drain().await;
         tracing::info!(?drained, "the built-in worker has drained");
     };
@@ -90,8 +105,8 @@ fn welcome(url: &str, sample: Option<FlowId>, allow_shell: bool) -> String {
     let id = Uuid::now_v7();
     let sample = match sample {
         Some(flow) => format!(
-            "A sample flow is running. Look at its graph now, and again in a few seconds:
-  {url}/v1/flows/{flow}/graph?format=svg
+            "A sample flow is running, and runs again while you look at a page. Its graph:
+  {url}/flows/{flow}
 
 "
         ),
@@ -103,7 +118,7 @@ fn welcome(url: &str, sample: Option<FlowId>, allow_shell: bool) -> String {
 Open the overview page:
   {url}/
 
-{sample}A worker handles the kinds echo, sleep, fail, flaky, approve{shell}. Submit an echo and read its result:
+{sample}A worker handles the kinds echo, sleep, fail, flaky, approve, question{shell}. Submit an echo and read its result:
   curl -s {url}/v1/executions -d '{{\"id\": \"{id}\", \"kind\": \"echo\", \"input\": {{\"hello\": \"world\"}}}}'
   curl -s '{url}/v1/executions/{id}/result?wait_ms=5000'
 

@@ -41,9 +41,9 @@ fn the_sample_flow_completes_and_its_graph_can_be_viewed() {
     let place = Sqlite::new();
     let mut server = start(&place, &[]);
     let printed = server.lines_until("Ctrl-C");
-    let graph = printed.iter().map(|line| line.trim()).find(|line| line.ends_with("/graph?format=svg"));
-    let graph = graph.unwrap_or_else(|| panic!("{printed:?}"));
-    let flow = graph.trim_end_matches("/graph?format=svg");
+    let page = printed.iter().map(|line| line.trim()).find(|line| line.contains("/flows/"));
+    let page = page.unwrap_or_else(|| panic!("{printed:?}"));
+    let flow = &page.replace("/flows/", "/v1/flows/");
 
     let (status, ended) = get(&format!("{flow}/result?wait_ms=30000"));
     assert_eq!(status, 200, "{ended}");
@@ -65,9 +65,52 @@ fn the_sample_flow_completes_and_its_graph_can_be_viewed() {
     let alert = &result(&server.url, &text(&report["execution"])).1["result"]["alert"]["result"];
     assert_eq!(alert["print"]["error"]["message"], "out of paper");
 
-    let svg = Command::new("curl").args(["--silent", graph]).output().expect("curl starts");
-    let svg = String::from_utf8(svg.stdout).expect("SVG is text");
-    assert!(svg.contains("<svg") && svg.contains("fetched"), "{svg}");
+    let html = Command::new("curl").args(["--silent", page]).output().expect("curl starts");
+    let html = String::from_utf8(html.stdout).expect("the page is text");
+    assert!(html.contains("<svg class=\"selvedge-graph\"") && html.contains("fetched"), "{html}");
+}
+
+/// Loads a page as a browser does. Returns the number of flows in the store.
+fn view(url: &str) -> usize {
+    let page =
+        Command::new("curl").args(["--silent", "--header", "accept: text/html", &format!("{url}/")]).output();
+    assert!(page.expect("curl starts").status.success());
+    get(&format!("{url}/v1/flows")).1["items"].as_array().map_or(0, Vec::len)
+}
+
+#[test]
+fn the_sample_runs_again_while_somebody_looks_and_asks_and_spends() {
+    let place = Sqlite::new();
+    let server = start(&place, &["--json"]);
+    let url = &server.url;
+    while view(url) < 2 {}
+    let (_, flows) = get(&format!("{url}/v1/flows"));
+    assert_eq!(
+        (text(&flows["items"][0]["name"]), text(&flows["items"][1]["name"])),
+        ("sample".into(), "sample".into())
+    );
+    let waitpoint = loop {
+        let (_, open) = get(&format!("{url}/v1/waitpoints?state=open"));
+        if let Some(waitpoint) = open["items"].get(0) {
+            break waitpoint.clone();
+        }
+    };
+    assert_eq!(waitpoint["signals"], json!(["yes", "no"]), "{waitpoint}");
+    let (status, answered) =
+        post(&format!("{url}/v1/waitpoints/{}/answer", text(&waitpoint["id"])), &json!({"name": "no"}));
+    assert_eq!(status, 200, "{answered}");
+    assert_eq!(result(url, &text(&waitpoint["execution"])).1["result"], "no");
+    let (_, budget) = get(&format!("{url}/v1/budgets/sample"));
+    assert!(budget["usage"]["tokens"].as_f64().is_some_and(|used| used > 0.0), "{budget}");
+}
+
+#[test]
+fn without_samples_the_store_stays_empty() {
+    let place = Sqlite::new();
+    let mut server = start(&place, &["--no-sample"]);
+    let printed = server.lines_until("Ctrl-C");
+    assert!(!printed.iter().any(|line| line.contains("/flows/")), "{printed:?}");
+    assert_eq!(view(&server.url), 0);
 }
 
 #[test]
@@ -76,7 +119,7 @@ fn a_store_with_executions_gets_no_sample_flow() {
     start(&place, &["--json"]).kill();
     let mut server = start(&place, &[]);
     let printed = server.lines_until("Ctrl-C");
-    assert!(!printed.iter().any(|line| line.contains("/v1/flows/")), "{printed:?}");
+    assert!(!printed.iter().any(|line| line.contains("/flows/")), "{printed:?}");
     let (_, flows) = get(&format!("{}/v1/flows", server.url));
     assert_eq!(flows["items"].as_array().map(Vec::len), Some(1), "{flows}");
 }

@@ -6,7 +6,7 @@ use selvedge_core::graph::{FlowGraph, GraphEdge, GraphGroup, GraphNode};
 use selvedge_core::join::{EdgeCondition, GroupDecision, JoinPolicy, OnSatisfied, Resolution};
 use selvedge_core::state::StateName;
 use selvedge_core::{ExecutionId, Name};
-use selvedge_drawing::{DRAWN_EDGES_LIMIT, DRAWN_NODES_LIMIT, dot, svg};
+use selvedge_drawing::{DRAWN_EDGES_LIMIT, DRAWN_NODES_LIMIT, dot, page_style, svg, svg_for_page};
 use strict_parsers::{Element, dot_strings, parse_xml};
 use uuid::Uuid;
 
@@ -149,6 +149,24 @@ fn hostile_names_leave_the_svg_well_formed() {
             let expected = format!("{name}\n{}\n{}", node.state.as_str(), node.execution);
             assert!(tooltips.contains(&expected.as_str()), "{expected:?} among {tooltips:?}");
         }
+    }
+}
+
+#[test]
+fn a_picture_for_a_page_has_links_and_the_style_of_the_page() {
+    let names = hostile();
+    let graph = graph(&names, &[(0, 1), (1, 2)]);
+    let picture = svg_for_page(&graph, "</svg>");
+    parse_xml(&picture);
+    assert!(!picture.contains("<style") && !picture.contains("<script"), "{picture}");
+    for node in &graph.nodes {
+        assert!(picture.contains(&format!("<a href=\"/executions/{}\">", node.execution)), "{picture}");
+    }
+    let style = page_style();
+    for state in StateName::ALL {
+        let word = state.as_str();
+        assert_eq!(style.matches(&format!("--state-{word}:#")).count(), 2, "light and dark: {style}");
+        assert!(style.contains(&format!(".selvedge-graph .{word} .box")), "{style}");
     }
 }
 

@@ -108,6 +108,16 @@ impl Engine {
         Ok(self.inner.store.touch_api_keys(ids).await?)
     }
 
+    /// Returns the code that authenticates the text of a session of the web pages, under a key derived from the root secret.
+    pub fn sign_session(&self, text: &str) -> String {
+        self.inner.secret.sign_session(text)
+    }
+
+    /// Reports whether this is the code of the text of a session.
+    pub fn verify_session(&self, text: &str, code: &str) -> bool {
+        self.inner.secret.verify_session(text, code)
+    }
+
     /// Returns all namespaces with their names, in the order of the names.
     pub async fn list_namespaces(&self) -> Result<Vec<Namespace>, Error> {
         let mut names = self.inner.store.namespaces().await?;

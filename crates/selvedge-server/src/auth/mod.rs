@@ -1,7 +1,8 @@
 //! Authentication and authorisation: identifies the caller of a request, checks its permission, and gives it its namespace.
 //!
 //! Without keys every caller is the administrator, in the namespace `default`, and the server listens on loopback only
-//! (`sites`). With keys a request has `Authorization: Bearer KEY`. The namespace follows from the key alone: a [`Caller`] or a
+//! (`sites`). With keys a request has `Authorization: Bearer KEY`, or the cookie of a browser that signed in with a key (`session`).
+//! The namespace follows from the key alone: a [`Caller`] or a
 //! [`WorkerCaller`] is the only way to get one, and no body can name one.
 //!
 //! Every route runs [`authorize`] first, with the permission that it declares (`routes::table`). A key that was used a moment
@@ -10,6 +11,7 @@
 
 mod cache;
 mod principal;
+pub mod session;
 mod sites;
 mod throttle;
 
@@ -24,15 +26,16 @@ use crate::{AppState, WebhookOptions};
 use axum::extract::{FromRequestParts, Request};
 use axum::http::{HeaderValue, header, request::Parts};
 use cache::{Entry, Keys};
-use principal::{Picked, Principal, namespace_required, pick_without_keys};
+use principal::{HEADER, Picked, Principal, namespace_required, pick_without_keys};
 use selvedge_core::api_key::{ApiKey, KeyDigest, KeyText};
 use selvedge_core::{Name, Permission, Role};
 use selvedge_engine::{Engine, Error, Namespace, Namespaces, ServerDefaults};
+use session::Session;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use throttle::{Throttle, client_address};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// The shortest administrator's key, in characters.
 const ADMIN_KEY_MIN: usize = 16;
@@ -148,6 +151,14 @@ impl Auth {
         }
     }
 
+    /// Waits for a turn if this address had many failures.
+    async fn turn(&self, address: IpAddr) -> Option<SemaphorePermit<'_>> {
+        match self.throttle.is_suspicious(address, Instant::now()) {
+            true => self.suspicious.acquire().await.ok(),
+            false => None,
+        }
+    }
+
     /// Counts a failed attempt and returns its problem.
     fn refuse(&self, address: IpAddr) -> Problem {
         match self.throttle.count_failure(address, Instant::now()) {
@@ -173,7 +184,8 @@ pub enum Access {
 /// A key that must be looked up.
 pub struct Lookup {
     digest: KeyDigest,
-    credentials: HeaderValue,
+    /// The header that has the key; none for a session.
+    credentials: Option<HeaderValue>,
 }
 
 /// Checks that the caller of a request has a permission. Attaches the caller to the request.
@@ -182,8 +194,7 @@ pub fn authorize(request: &mut Request, permission: Permission, state: &AppState
         return Access::Granted;
     }
     let Some(credentials) = request.headers().get(header::AUTHORIZATION) else {
-        let detail = "there is no key; send it in the header Authorization: Bearer KEY";
-        return Access::Refused(Problem::new(Code::Unauthorized, detail));
+        return authorize_session(request, permission, state);
     };
     let connection = request.extensions().get::<Arc<Connection>>();
     let remembered = connection.and_then(|connection| connection.remembered(credentials));
@@ -204,7 +215,26 @@ pub fn authorize(request: &mut Request, permission: Permission, state: &AppState
     if !KeyText::is_well_formed(text) {
         return Access::Refused(state.auth.refuse(client(request, state)));
     }
-    Access::Unknown(Lookup { digest, credentials: credentials.clone() })
+    Access::Unknown(Lookup { digest, credentials: Some(credentials.clone()) })
+}
+
+/// Checks that the session of a request has a permission.
+fn authorize_session(request: &mut Request, permission: Permission, state: &AppState) -> Access {
+    let Some(session) = Session::read(request.headers(), state) else {
+        let detail = "there is no key; send it in the header Authorization: Bearer KEY";
+        return Access::Refused(Problem::new(Code::Unauthorized, detail));
+    };
+    if !request.method().is_safe()
+        && let Err(problem) = session::check_same_origin(request.headers(), request.uri())
+    {
+        return Access::Refused(problem);
+    }
+    session::pick_namespace(request, &session);
+    let digest = session.digest;
+    match state.auth.keys.get(&digest).or_else(|| state.auth.admin_entry(digest)) {
+        Some(entry) => grant(request, entry, permission, state),
+        None => Access::Unknown(Lookup { digest, credentials: None }),
+    }
 }
 
 impl Lookup {
@@ -216,15 +246,19 @@ impl Lookup {
         state: &AppState,
     ) -> Result<(), Problem> {
         let (auth, address) = (&state.auth, client(request, state));
-        let _turn = match auth.throttle.is_suspicious(address, Instant::now()) {
-            true => Some(auth.suspicious.acquire().await),
-            false => None,
-        };
+        let _turn = auth.turn(address).await;
         let Some(entry) = auth.look_up(self.digest, &state.engine).await? else {
-            return Err(auth.refuse(address));
+            return Err(match self.credentials {
+                Some(_) => auth.refuse(address),
+                // The session was issued here, so its key was valid: this is no guess to be counted.
+                None => {
+                    Problem::new(Code::Unauthorized, "the key of this session was revoked or has expired")
+                }
+            });
         };
-        if let Some(connection) = request.extensions().get::<Arc<Connection>>() {
-            connection.remember(&self.credentials, &entry);
+        let connection = request.extensions().get::<Arc<Connection>>();
+        if let (Some(connection), Some(credentials)) = (connection, &self.credentials) {
+            connection.remember(credentials, &entry);
         }
         match grant(request, entry, permission, state) {
             Access::Granted => Ok(()),
@@ -369,12 +403,17 @@ impl Caller {
 
     /// Returns the options of webhooks.
     pub fn webhook_options(&self) -> &Arc<WebhookOptions> {
-        &self.state.webhooks
+        &self.state.shared.webhooks
     }
 
     /// Reports whether webhooks may be delivered to addresses that are not public.
     pub fn webhooks_allow_private(&self) -> bool {
-        self.state.webhooks.allow_private
+        self.state.shared.webhooks.allow_private
+    }
+
+    /// Reports whether requests need a key: a person in a browser has signed in.
+    pub fn has_key(&self) -> bool {
+        self.key.is_some()
     }
 
     /// Returns the role of the caller.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// The namespace of callers that name none, if they may use all.
 pub const DEFAULT_NAMESPACE: &str = "default";
 /// The header in which a caller with several namespaces picks one.
-const HEADER: &str = "selvedge-namespace";
+pub const HEADER: &str = "selvedge-namespace";
 const POINTER: &str = "/headers/selvedge-namespace";
 
 /// The holder of a key.

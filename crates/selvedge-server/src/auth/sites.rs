@@ -82,9 +82,13 @@ fn is_loopback(authority: &str) -> bool {
         || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Returns the request's origin if that is a page of another machine.
+/// Returns the request's origin if that is a page of another machine. A page that hides its address (`no-referrer`) sends forms with
+/// the origin `null`; then the browser's own `Sec-Fetch-Site`, which no page can set, says whether it is of this server.
 fn foreign_origin(headers: &HeaderMap) -> Option<String> {
     let origin = headers.get(header::ORIGIN)?;
+    if origin == "null" && headers.get("sec-fetch-site").is_some_and(|site| site == "same-origin") {
+        return None;
+    }
     let origin = String::from_utf8_lossy(origin.as_bytes()).into_owned();
     let authority = origin.split_once("://").map_or("", |(_, authority)| authority);
     (!is_loopback(authority)).then_some(origin)
@@ -121,6 +125,14 @@ mod tests {
         assert!(is_foreign("http://127.0.0.1.example.org:7878"));
         assert!(is_foreign("null"));
         assert_eq!(foreign_origin(&HeaderMap::new()), None);
+        for (site, is_foreign) in
+            [("same-origin", false), ("same-site", true), ("cross-site", true), ("none", true)]
+        {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ORIGIN, HeaderValue::from_static("null"));
+            headers.insert("sec-fetch-site", HeaderValue::from_static(site));
+            assert_eq!(foreign_origin(&headers).is_some(), is_foreign, "{site}");
+        }
     }
 
     #[test]

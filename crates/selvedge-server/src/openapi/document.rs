@@ -10,7 +10,7 @@ use crate::wire::problem::Code;
 use selvedge_core::{Permission, Role};
 
 /// The groups of operations with their descriptions, in the order of the reference.
-pub const TAGS: [(&str, &str); 14] = [
+pub const TAGS: [(&str, &str); 15] = [
     ("Executions", "Submit work, read it, and wait for its result."),
     ("Operator actions", "Change executions: cancel, replay, reschedule and more, alone or in bulk."),
     ("Bulk jobs", "Act on any number of executions in the background."),
@@ -24,7 +24,8 @@ pub const TAGS: [(&str, &str); 14] = [
     ("Schedules", "Submit executions and flows at chosen times."),
     ("Webhooks", "Send events to a URL, and see what became of them."),
     ("Administration", "Namespaces, API keys, and the keys of tokens."),
-    ("Server", "Health, metrics, and documentation."),
+    ("Server", "Health, metrics, and this document."),
+    ("Pages", "Web pages for people. A browser gets problems as pages, too."),
 ];
 
 /// The conventions that hold for all operations.

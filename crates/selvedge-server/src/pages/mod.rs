@@ -1,75 +1,71 @@
-//! The HTML pages: an overview of the server, the reference of the API, and the meaning of every problem. They load nothing
-//! from other sites.
+//! The web pages: what runs, why something does not, and the reference of the API. The server renders them; they load nothing from
+//! other sites, and every page can be read without its script.
+//!
+//! A page reads through the same calls of the engine as the routes of the API, and its buttons call that API. `layout` has the
+//! frame of every page and its headers, `parts` and `chart` the elements that pages share, `live` the stream that tells a page to
+//! load its live regions again.
 
+mod about;
+mod actions;
+mod approvals;
+mod approve;
+mod assets;
+mod attention;
+mod budgets;
+mod chart;
+mod events;
+mod execution;
+mod executions;
+mod flow;
+mod flows;
+mod gantt;
+mod lanes;
+mod layout;
+mod live;
+mod login;
+mod minutes;
 mod overview;
+mod parts;
+mod payload;
+mod problem_page;
 mod problems;
 mod reference;
+mod schedules;
+mod timeline;
+mod views;
+mod webhooks;
+mod workers;
 
-pub use overview::overview;
-pub use problems::problems;
-pub use reference::reference;
+pub use problem_page::show_problems;
+pub use views::PageViews;
 
-use axum::http::header;
-use axum::response::{IntoResponse, Response};
-use std::fmt::{self, Display, Write};
+use crate::routes::Routes;
+use selvedge_core::Permission::{Open, Read};
 
-/// Returns a page; `head` is added to its head, `content` to its body.
-fn html(title: &str, head: &str, content: &dyn Display) -> Response {
-    let style = include_str!("page.css");
-    let mut text = String::with_capacity(16 * 1024);
-    let _ = write!(
-        text,
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n{head}\n<title>{}</title>\n\
-         <style>\n{style}</style>\n</head>\n<body>\n<main>\n{content}</main>\n</body>\n</html>\n",
-        Escaped(title)
-    );
-    let headers = [
-        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
-        (
-            header::CONTENT_SECURITY_POLICY,
-            "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'",
-        ),
-        (header::CACHE_CONTROL, "no-store"),
-    ];
-    (headers, text).into_response()
-}
-
-/// Writes a table; `write_row` writes the cells of a row.
-fn write_table<T>(
-    f: &mut fmt::Formatter<'_>,
-    columns: &[&str],
-    rows: &[T],
-    mut write_row: impl FnMut(&mut fmt::Formatter<'_>, &T) -> fmt::Result,
-) -> fmt::Result {
-    f.write_str("<div class=\"table\"><table><tr>")?;
-    for column in columns {
-        write!(f, "<th>{column}</th>")?;
-    }
-    f.write_str("</tr>\n")?;
-    for row in rows {
-        f.write_str("<tr>")?;
-        write_row(f, row)?;
-        f.write_str("</tr>\n")?;
-    }
-    f.write_str("</table></div>\n")
-}
-
-/// Text, escaped for HTML.
-struct Escaped<'a>(&'a str);
-
-impl Display for Escaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for character in self.0.chars() {
-            match character {
-                '<' => f.write_str("&lt;"),
-                '>' => f.write_str("&gt;"),
-                '&' => f.write_str("&amp;"),
-                '"' => f.write_str("&quot;"),
-                '\'' => f.write_str("&#39;"),
-                other => f.write_char(other),
-            }?;
-        }
-        Ok(())
-    }
+/// Returns the routes of the pages.
+pub fn routes() -> Routes {
+    Routes::new()
+        .get("/", Read, overview::page)
+        .get("/executions", Read, executions::page)
+        .get("/executions/{id}", Read, execution::page)
+        .get("/flows", Read, flows::page)
+        .get("/flows/{id}", Read, flow::page)
+        .get("/approvals", Read, approvals::page)
+        .get("/workers", Read, workers::page)
+        .get("/lanes", Read, lanes::page)
+        .get("/budgets", Read, budgets::page)
+        .get("/schedules", Read, schedules::page)
+        .get("/events", Read, events::page)
+        .get("/webhooks", Read, webhooks::page)
+        .get("/webhooks/{name}", Read, webhooks::deliveries_page)
+        .get("/about", Read, about::page)
+        .get("/live", Read, live::stream)
+        .get("/approve/{id}", Open, approve::page)
+        .post("/approve/{id}", Open, approve::answer)
+        .get("/login", Open, login::page)
+        .post("/login", Open, login::sign_in)
+        .post("/logout", Open, login::sign_out)
+        .get("/assets/{name}", Open, assets::asset)
+        .get("/docs", Open, reference::reference)
+        .get("/docs/problems", Open, problems::problems)
 }

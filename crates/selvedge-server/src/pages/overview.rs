@@ -1,196 +1,229 @@
-//! The page `/`: executions by state, the newest executions and flows, and live workers.
+//! The page `/`: what goes on, what needs attention, the curves of the last hour, and the lanes.
 
-use crate::VERSION;
+use super::attention::{self, Matter};
+use super::chart::{Curve, chart, count, milliseconds, sparkline};
+use super::layout::{Page, Viewer, heading};
+use super::minutes::{LastHour, Minutes, ended};
+use super::parts::{COUNT_MAX, bounded, empty, executions_link, number, state, user_text};
+use super::{executions, flows};
 use crate::auth::Caller;
-use crate::pages::{Escaped, html, write_table};
 use crate::routes::HandlerResult;
-use crate::wire::times;
+use crate::wire::query::Query;
 use axum::http::{HeaderMap, header};
+use futures_util::future::try_join_all;
+use maud::{Markup, html};
+use selvedge_core::Timestamp;
 use selvedge_core::filter::{Filter, Payloads};
 use selvedge_core::flow::FlowFilter;
+use selvedge_core::gate::GateKind;
+use selvedge_core::rollup::{Rollup, Spread};
 use selvedge_core::state::StateName;
-use selvedge_core::{Name, State, Suspension};
 use selvedge_engine::store::COUNT_SCAN_MAX;
-use selvedge_engine::{Error, FlowView, Namespace, View, WorkerView};
-use std::fmt::{self, Display};
+use selvedge_engine::{Error, FlowView, GateView, Namespace, View, WorkerView};
 
-/// The largest count of executions in one state; beyond it the page shows `10000+`.
-const COUNT_MAX: u64 = 10_000;
 /// The states whose executions are counted among the newest only, where no index has them.
 const NOT_INDEXED: [StateName; 2] = [StateName::Waiting, StateName::Completed];
-/// The most executions that are listed.
-const EXECUTIONS_MAX: u32 = 20;
-/// The most flows that are listed.
-const FLOWS_MAX: u32 = 10;
-/// The most characters of a suspension's conditions.
-const CONDITIONS_MAX: usize = 80;
-/// The most workers that are listed.
-const WORKERS_MAX: usize = 20;
+/// The most executions and flows that are listed.
+const NEWEST: u32 = 8;
+/// The most lanes that are listed.
+const LANES_MAX: u32 = 50;
 
 /// `GET /`
-pub async fn overview(caller: Caller, headers: HeaderMap) -> HandlerResult {
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    let overview = Overview::read(&caller.namespace, host.unwrap_or("127.0.0.1:7878")).await?;
-    let head = "<meta http-equiv=\"refresh\" content=\"5\">";
-    Ok(html("Selvedge", head, &overview))
+pub async fn page(caller: Caller, headers: HeaderMap, query: Query) -> HandlerResult {
+    query.finish()?;
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("127.0.0.1:7878");
+    let overview = Overview::read(&caller.namespace).await?;
+    let viewer = Viewer::of(&caller);
+    Ok(Page::new("Overview", "/").live("/live").response(Some(&viewer), overview.render(host)))
 }
 
 /// The content of the page.
 struct Overview {
-    host: String,
-    store: &'static str,
-    namespace: String,
-    /// The number of executions in each state, and whether there may be more.
+    now: Timestamp,
     counts: Vec<(StateName, u64, bool)>,
+    matters: Vec<Matter>,
+    hour: LastHour,
+    lanes: Vec<GateView>,
     workers: Vec<WorkerView>,
     executions: Vec<View>,
     flows: Vec<FlowView>,
 }
 
 impl Overview {
-    async fn read(namespace: &Namespace, host: &str) -> Result<Overview, Error> {
+    async fn read(namespace: &Namespace) -> Result<Overview, Error> {
         let all = Filter::all(namespace.id());
-        let are_many = namespace.count(&all, COUNT_SCAN_MAX as u64).await? >= COUNT_SCAN_MAX as u64;
-        let mut counts = Vec::new();
-        for state in StateName::ALL {
-            let filter = Filter { states: vec![state], ..all.clone() };
-            let count = namespace.count(&filter, COUNT_MAX).await?;
-            counts.push((state, count, count >= COUNT_MAX || (are_many && NOT_INDEXED.contains(&state))));
-        }
-        let mut workers = namespace.workers().await?;
-        workers.retain(|worker| worker.end.is_none());
+        let counts = count_by_state(namespace).await?;
+        let workers = namespace.workers().await?;
+        let (lanes, _) = namespace.gates(GateKind::Lane, None, LANES_MAX).await?;
         Ok(Overview {
-            host: host.into(),
-            store: namespace.engine().store_name(),
-            namespace: namespace.name().to_string(),
+            now: namespace.now().await?,
+            matters: attention::matters(namespace, &lanes, &workers, &counts).await?,
+            hour: LastHour::read(namespace).await?,
+            executions: namespace.list(&all, None, NEWEST, Payloads::NONE).await?.0,
+            flows: namespace.flows(&FlowFilter::all(namespace.id()), None, NEWEST).await?.0,
             counts,
+            lanes,
             workers,
-            executions: namespace.list(&all, None, EXECUTIONS_MAX, Payloads::NONE).await?.0,
-            flows: namespace.flows(&FlowFilter::all(namespace.id()), None, FLOWS_MAX).await?.0,
-        })
-    }
-}
-
-impl Display for Overview {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "<h1>Selvedge</h1>\n\
-             <p>A durable execution engine: work is submitted as executions, workers claim them under leases, and \
-             nothing is lost when a worker, this server or its connection to the store fails.</p>\n\
-             <p class=\"faint\">Version {VERSION} on the {} store, namespace {}. <a href=\"/readyz\">Readiness</a> · \
-             <a href=\"/metrics\">metrics</a> · <a href=\"/v1/events\">events</a> · \
-             <a href=\"/docs\">reference</a> · <a href=\"/docs/problems\">problems</a></p>\n",
-            Escaped(self.store),
-            Escaped(&self.namespace)
-        )?;
-        f.write_str("<h2>Executions</h2>\n<div class=\"counts\">")?;
-        for (state, count, more) in &self.counts {
-            let word = state.as_str();
-            let more = if *more { "+" } else { "" };
-            write!(
-                f,
-                "<a href=\"/v1/executions?state={word}\"><b>{count}{more}</b><span class=\"{word}\">{word}</span></a>"
-            )?;
-        }
-        f.write_str("</div>\n")?;
-        self.write_executions(f)?;
-        self.write_flows(f)?;
-        self.write_workers(f)?;
-        self.write_examples(f)
-    }
-}
-
-impl Overview {
-    fn write_executions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("<h2>Newest</h2>\n")?;
-        if self.executions.is_empty() {
-            return f.write_str(
-                "<p class=\"faint\">Nothing has been submitted yet. Try the first command below.</p>\n",
-            );
-        }
-        let columns = ["Execution", "Kind", "Lane", "State", "Attempts", "Submitted"];
-        write_table(f, &columns, &self.executions, |f, view| {
-            let row = &view.stored.execution;
-            let state = view.state().as_str();
-            let addition = match &row.state {
-                State::Active(lease) => format!(" by {}", lease.worker),
-                State::Suspended(suspension) => format!(" for {}", conditions(suspension)),
-                State::Waiting | State::Held(_) => {
-                    view.held_reason().map(|held| format!(" by {}", held.gate)).unwrap_or_default()
-                }
-                State::WaitingDependencies | State::Delayed { .. } | State::Terminal(_) => String::new(),
-            };
-            let id = row.id;
-            write!(f, "<td class=\"id\"><a href=\"/v1/executions/{id}\">{id}</a></td>")?;
-            write!(f, "<td>{}</td>", Escaped(&view.class.kind))?;
-            write!(f, "<td>{}</td>", Escaped(&view.class.lane))?;
-            write!(f, "<td><span class=\"{state}\">{state}</span>{}</td>", Escaped(&addition))?;
-            write!(f, "<td>{}</td>", row.epoch)?;
-            write!(f, "<td class=\"faint\">{}</td>", times::text(row.submitted_at))
         })
     }
 
-    fn write_flows(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.flows.is_empty() {
-            return Ok(());
-        }
-        f.write_str("<h2>Newest flows</h2>\n")?;
-        let columns = ["Flow", "Name", "State", "Nodes", "Graph", "Submitted"];
-        write_table(f, &columns, &self.flows, |f, FlowView { flow, .. }| {
-            let (id, state) = (flow.id, flow.state.as_str());
-            let name = flow.name.as_ref().map_or("", Name::as_str);
-            write!(f, "<td class=\"id\"><a href=\"/v1/flows/{id}\">{id}</a></td>")?;
-            write!(f, "<td>{}</td>", Escaped(name))?;
-            write!(f, "<td><span class=\"{state}\">{state}</span></td><td>{}", flow.counts.total())?;
-            let states = StateName::ALL.into_iter().filter(|state| flow.counts.of(*state) > 0);
-            for (index, counted) in states.enumerate() {
-                let (word, separator) = (counted.as_str(), if index == 0 { ": " } else { ", " });
-                write!(f, "{separator}{} <span class=\"{word}\">{word}</span>", flow.counts.of(counted))?;
+    fn render(&self, host: &str) -> Markup {
+        let live = self.workers.iter().filter(|worker| worker.end.is_none()).count();
+        let about = html! {
+            p.faint #summary data-live {
+                (live) @if live == 1 { " live worker" } @else { " live workers" }
+                " · " (number(self.hour.total.sum(|minute| minute.submitted))) " submitted and "
+                (number(self.hour.total.sum(ended))) " ended in the last hour"
             }
-            write!(f, "</td><td><a href=\"/v1/flows/{id}/graph?format=svg\">graph</a></td>")?;
-            write!(f, "<td class=\"faint\">{}</td>", times::text(flow.submitted_at))
-        })
-    }
-
-    fn write_workers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "<h2>Live workers: {}</h2>", self.workers.len())?;
-        if self.workers.is_empty() {
-            return f.write_str("<p class=\"faint\">No worker was seen recently.</p>\n");
+        };
+        html! {
+            (heading(html! { "Overview" }, about))
+            section #counts data-live aria-label="Executions by state" { (counts_grid(&self.counts)) }
+            section #attention data-live { h2 { "Needs attention" } (attention::list(&self.matters)) }
+            @if self.executions.is_empty() { (first_steps(host)) }
+            section #curves data-live { h2 { "Last hour" } (curves(&self.hour)) }
+            section #lanes data-live { h2 { "Lanes" } (self.lane_table()) }
+            div.columns {
+                section #newest-executions data-live {
+                    div.heading { h2 { "Newest executions" } a href="/executions" { "All executions" } }
+                    (executions::compact_table(&self.executions, self.now))
+                }
+                section #newest-flows data-live {
+                    div.heading { h2 { "Newest flows" } a href="/flows" { "All flows" } }
+                    (flows::table(&self.flows, self.now))
+                }
+            }
         }
-        let listed = &self.workers[..self.workers.len().min(WORKERS_MAX)];
-        write_table(f, &["Worker", "Instance", "Lanes", "Seen"], listed, |f, worker| {
-            let Some(session) = worker.sessions.first() else {
-                return Ok(());
-            };
-            let lanes: Vec<&str> = session.scope.lanes.iter().map(|lane| lane.as_str()).collect();
-            let draining = if session.draining { " (draining)" } else { "" };
-            write!(f, "<td>{}{draining}</td>", Escaped(&session.worker))?;
-            write!(f, "<td class=\"id\">{}</td>", Escaped(&session.instance))?;
-            write!(f, "<td>{}</td>", Escaped(&lanes.join(", ")))?;
-            write!(f, "<td class=\"faint\">{}</td>", times::text(worker.seen_at()))
-        })
     }
 
-    fn write_examples(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let host = Escaped(&self.host);
-        let submission = Escaped(r#"{"kind": "greet", "input": {"name": "world"}}"#);
-        let claim = Escaped(r#"{"worker": "me", "lanes": ["default"], "max": 1}"#);
-        write!(
-            f,
-            "<h2>Try it</h2>\n<pre>curl -d '{submission}' http://{host}/v1/executions\n\
-             curl -d '{claim}' http://{host}/v1/workers/my-shell/claim\n\
-             curl 'http://{host}/v1/executions?state=active'</pre>\n"
-        )
+    fn lane_table(&self) -> Markup {
+        if self.lanes.is_empty() {
+            return empty("No lanes yet", html! { p { "A lane appears with its first execution." } });
+        }
+        html! {
+            div.table {
+                table {
+                    thead {
+                        tr {
+                            th { "Lane" } th { "State" } th.number { "Waiting" } th.number { "Active" }
+                            th { "Ended per minute" } th.number { "Failed" } th.number { "Wait p50" } th.number { "Wait p99" }
+                        }
+                    }
+                    tbody { @for lane in &self.lanes { (self.lane_row(lane)) } }
+                }
+            }
+            @if self.hour.is_cut { p.faint { "There are too many lanes to show all of their minutes." } }
+        }
+    }
+
+    fn lane_row(&self, lane: &GateView) -> Markup {
+        let name = &lane.gate.name.name;
+        let idle = Minutes::default();
+        let minutes = self.hour.lanes.get(name).unwrap_or(&idle);
+        let per_minute: Vec<f64> = minutes.counts(ended).into_iter().flatten().collect();
+        let label = format!("{} executions ended in the last hour", minutes.sum(ended));
+        let wait = minutes.spread(|minute| &minute.queue);
+        let quantile = |quantile| match wait.quantile_us(quantile) {
+            Some(us) => milliseconds(us as f64 / 1000.0),
+            None => "–".into(),
+        };
+        let config = lane.gate.config.clone().unwrap_or_default();
+        html! {
+            tr {
+                td { a href=(executions_link(&[("lane", name)])) { (user_text(name)) } }
+                td { (super::lanes::lane_state(config.state)) }
+                td.number { (bounded(lane.waiting, lane.waiting >= COUNT_MAX)) }
+                td.number { (bounded(lane.active, lane.active >= COUNT_MAX)) }
+                td { (sparkline(&label, &per_minute)) }
+                td.number { (number(minutes.sum(|minute| minute.failed))) }
+                td.number { (quantile(0.5)) }
+                td.number { (quantile(0.99)) }
+            }
+        }
     }
 }
 
-/// Describes the resume conditions of a suspension, truncated.
-fn conditions(suspension: &Suspension) -> String {
-    let waits: Vec<String> = suspension.waits.iter().map(|wait| wait.condition.describe()).collect();
-    let waits = waits.join(" or ");
-    match waits.char_indices().nth(CONDITIONS_MAX) {
-        None => waits,
-        Some((end, _)) => format!("{} …", &waits[..end]),
+/// Counts the executions in each state, and tells where there may be more.
+async fn count_by_state(namespace: &Namespace) -> Result<Vec<(StateName, u64, bool)>, Error> {
+    let all = Filter::all(namespace.id());
+    let are_many = namespace.count(&all, COUNT_SCAN_MAX as u64).await? >= COUNT_SCAN_MAX as u64;
+    let counts = StateName::ALL.map(|state| {
+        let filter = Filter { states: vec![state], ..all.clone() };
+        async move {
+            let count = namespace.count(&filter, COUNT_MAX).await?;
+            let may_be_more = count >= COUNT_MAX || (are_many && NOT_INDEXED.contains(&state));
+            Ok::<_, Error>((state, count, may_be_more))
+        }
+    });
+    try_join_all(counts).await
+}
+
+/// Shows the counts: the states of executions that have not ended, and below the outcomes.
+fn counts_grid(counts: &[(StateName, u64, bool)]) -> Markup {
+    let (ended, live): (Vec<_>, Vec<_>) =
+        counts.iter().copied().partition(|(name, ..)| name.outcome().is_some());
+    html! {
+        div.counts {
+            @for row in [live, ended] {
+                div {
+                    @for (name, count, more) in row {
+                        a class=[(count == 0).then_some("zero")] href=(executions_link(&[("state", name.as_str())])) {
+                            b { (bounded(count, more)) }
+                            (state(name))
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn curves(hour: &LastHour) -> Markup {
+    let total = &hour.total;
+    let counts = |label, colour, minute_count: fn(&Rollup) -> u64| Curve {
+        label,
+        colour,
+        values: total.counts(minute_count),
+        whole: number(total.sum(minute_count)),
+    };
+    let quantiles = |label, colour, spread: fn(&Rollup) -> &Spread, quantile| Curve {
+        label,
+        colour,
+        values: total.quantiles(spread, quantile),
+        whole: total
+            .spread(spread)
+            .quantile_us(quantile)
+            .map_or("–".into(), |us| milliseconds(us as f64 / 1000.0)),
+    };
+    let rates = [counts("submitted", 1, |minute| minute.submitted), counts("ended", 2, ended)];
+    let failures =
+        [counts("failed", 3, |minute| minute.failed), counts("retried", 4, |minute| minute.retries)];
+    let waits =
+        [quantiles("p50", 1, |minute| &minute.queue, 0.5), quantiles("p99", 4, |minute| &minute.queue, 0.99)];
+    let runs =
+        [quantiles("p50", 1, |minute| &minute.run, 0.5), quantiles("p99", 4, |minute| &minute.run, 0.99)];
+    html! {
+        div.charts {
+            (chart("Executions per minute", &rates, count))
+            (chart("Failures per minute", &failures, count))
+            (chart("Wait before the start", &waits, milliseconds))
+            (chart("Run time of attempts", &runs, milliseconds))
+        }
+    }
+}
+
+/// Shows commands to begin with, for a namespace without executions.
+fn first_steps(host: &str) -> Markup {
+    html! {
+        section {
+            (empty("Nothing has been submitted yet", html! {
+                p { "Submit an execution and claim it, as a worker does:" }
+                pre.line {
+                    "curl -d '{\"kind\": \"greet\", \"input\": {\"name\": \"world\"}}' http://" (host) "/v1/executions\n"
+                    "curl -d '{\"worker\": \"me\", \"lanes\": [\"default\"], \"max\": 1}' http://" (host) "/v1/workers/my-shell/claim"
+                }
+                p { "The " a href="/docs" { "reference" } " has every call." }
+            }))
+        }
     }
 }

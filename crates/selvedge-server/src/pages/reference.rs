@@ -2,8 +2,9 @@
 
 use crate::openapi::node::Node;
 use crate::openapi::{TAGS, document};
-use crate::pages::{Escaped, html};
+use crate::pages::layout::{Page, heading, rendered};
 use axum::response::Response;
+use maud::html;
 use serde_json::Value;
 use std::fmt::{self, Display, Write};
 use std::sync::LazyLock;
@@ -13,7 +14,21 @@ static CONTENT: LazyLock<String> = LazyLock::new(|| Reference(document()).to_str
 
 /// `GET /docs`
 pub async fn reference() -> Response {
-    html("Reference · Selvedge", "", &CONTENT.as_str())
+    let about = html! { p.faint { "Rendered from the OpenAPI document of this server." } };
+    let content = html! {
+        (heading(html! { "Reference" }, about))
+        (rendered(CONTENT.clone()))
+    };
+    Page::new("Reference", "/docs").response(None, content)
+}
+
+/// Text, escaped for HTML.
+struct Escaped<'a>(&'a str);
+
+impl Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&html! { (self.0) }.into_string())
+    }
 }
 
 /// The page of a document.
@@ -22,7 +37,7 @@ struct Reference(Node);
 impl Display for Reference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let info = self.0.get("info");
-        f.write_str("<div class=\"reference\">\n<h1>Reference</h1>\n")?;
+        f.write_str("<div class=\"reference prose\">\n")?;
         paragraphs(f, info.map_or("", |info| info.text_of("description")))?;
         f.write_str(
             "<p class=\"faint\"><a href=\"/openapi.json\">This document as OpenAPI 3.1</a> · \

@@ -84,7 +84,8 @@ pub async fn list(caller: Caller, mut query: Query) -> HandlerResult {
     }))
 }
 
-fn read_filter(namespace: NamespaceId, query: &mut Query) -> Result<FlowFilter, Refusal> {
+/// Reads the filter of a list of flows.
+pub fn read_filter(namespace: NamespaceId, query: &mut Query) -> Result<FlowFilter, Refusal> {
     let states = query.text("state")?.unwrap_or_default();
     let states = states.split(',').filter(|word| !word.is_empty()).map(|word| {
         let known = FlowState::ALL.into_iter().map(FlowState::as_str);

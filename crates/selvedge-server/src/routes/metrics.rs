@@ -18,7 +18,7 @@ pub async fn metrics(State(state): State<AppState>) -> Response {
     let mut families = vec![info];
     families.extend(state.engine.metrics().await);
     families.extend(state.http_metrics.families());
-    families.extend(state.webhooks.metrics.families(state.engine.store_time()));
+    families.extend(state.shared.webhooks.metrics.families(state.engine.store_time()));
     ([(header::CONTENT_TYPE, CONTENT_TYPE)], text(&families)).into_response()
 }
 

@@ -4,10 +4,10 @@ mod budgets;
 mod bulk;
 mod bulk_jobs;
 pub mod clock;
-mod events;
+pub mod events;
 mod executions;
 pub mod flows;
-mod gates;
+pub mod gates;
 mod health;
 mod inbox;
 mod keys;
@@ -24,8 +24,8 @@ mod stats;
 mod steps;
 mod streams;
 mod table;
-mod waitpoints;
-mod webhooks;
+pub mod waitpoints;
+pub mod webhooks;
 mod workers;
 
 use crate::wire::problem::{Code, Problem};
@@ -53,6 +53,7 @@ pub fn router(state: AppState) -> Router {
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn_with_state(state.clone(), auth::refuse_other_sites))
+        .layer(from_fn_with_state(state.clone(), pages::show_problems))
         .layer(compression::layer())
         .layer(from_fn_with_state(state.clone(), chaos::disturb))
         .layer(from_fn(|request: Request, next: Next| {
@@ -80,13 +81,11 @@ pub fn metrics_router(state: AppState, checks_site: bool) -> Router {
 /// Returns every route of the API with its permission.
 pub fn all_routes() -> Routes {
     Routes::new()
-        .get("/", Read, pages::overview)
         .get("/openapi.json", Open, openapi::openapi)
-        .get("/docs", Open, pages::reference)
-        .get("/docs/problems", Open, pages::problems)
         .get("/healthz", Open, health::healthz)
         .get("/readyz", Open, health::readyz)
         .get("/metrics", Administer, metrics::metrics)
+        .merge(pages::routes())
         .merge(execution_routes())
         .merge(waitpoint_routes())
         .merge(bulk_job_routes())

@@ -74,7 +74,8 @@ pub async fn look(
     }))
 }
 
-fn no_token() -> Problem {
+/// Returns the problem of a request without a token.
+pub fn no_token() -> Problem {
     let detail = "there is no token; send the token that came with this waitpoint in the field token";
     Problem::new(Code::InvalidToken, detail)
 }

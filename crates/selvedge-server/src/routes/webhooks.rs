@@ -198,15 +198,20 @@ fn read_filter(fields: &mut Fields<'_>, name: &'static str) -> Result<Option<Web
     Ok(Some(WebhookFilter { execution, flow, tag: tag.map(|(name, value)| (name.into(), value.into())) }))
 }
 
-/// Writes a webhook. Callers who are not operators do not see the query of its URL.
+/// Returns the URL of a webhook as a caller may see it: only operators see its query.
+pub fn shown_url(url: &str, caller: &Caller) -> String {
+    match url.split_once('?').filter(|_| !caller.may(Permission::Operate)) {
+        Some((before, _)) => format!("{before}?…"),
+        None => url.to_owned(),
+    }
+}
+
+/// Writes a webhook.
 fn write(object: &mut Object<'_>, webhook: &Webhook, caller: &Caller) {
     let detail = &webhook.detail;
     let config = &detail.config;
     object.value("name", &webhook.name.name);
-    match config.url.split_once('?').filter(|_| !caller.may(Permission::Operate)) {
-        Some((before, _)) => object.value("url", &format!("{before}?…")),
-        None => object.value("url", &config.url),
-    }
+    object.value("url", &shown_url(&config.url, caller));
     match config.types.is_empty() {
         true => object.value("types", &[EVERY_TYPE]),
         false => object.value("types", &config.types),

@@ -8,6 +8,7 @@
 
 use crate::wire::fields::Fields;
 use crate::wire::problem::{Code, Problem};
+use crate::wire::query::Query;
 use crate::{AppState, Options};
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
@@ -99,6 +100,11 @@ impl<const LIMIT: usize> RequestBody<LIMIT> {
     pub fn fields_if_any(&self) -> Result<Fields<'_>, Problem> {
         let body: &[u8] = if self.body.is_empty() { b"{}" } else { &self.body };
         Ok(Fields::from_body(body)?)
+    }
+
+    /// Returns the fields of a form that a browser sent.
+    pub fn form(&self) -> Query {
+        Query::of_form(&self.body)
     }
 
     /// Returns the body, unparsed.

@@ -290,6 +290,11 @@ impl Problem {
         self
     }
 
+    /// Returns the description of this occurrence.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
     /// Returns the HTTP status of the response.
     pub fn status(&self) -> StatusCode {
         self.code.info().status
@@ -391,6 +396,15 @@ impl From<Error> for Problem {
     }
 }
 
+/// The code and the detail of a problem, attached to its response for the page that shows it to people.
+#[derive(Clone)]
+pub struct ProblemSummary {
+    /// The code.
+    pub code: Code,
+    /// The detail.
+    pub detail: String,
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut out = Vec::with_capacity(256);
@@ -407,6 +421,7 @@ impl IntoResponse for Problem {
         if self.close_connection {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
+        response.extensions_mut().insert(ProblemSummary { code: self.code, detail: self.detail });
         response
     }
 }

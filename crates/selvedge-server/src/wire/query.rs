@@ -5,6 +5,7 @@ use crate::wire::fields::{NOT_A_TIME, join, unknown_word};
 use crate::wire::times;
 use crate::wire::views::Include;
 use axum::extract::FromRequestParts;
+use axum::http::Uri;
 use axum::http::request::Parts;
 use selvedge_core::{Refusal, Timestamp};
 use std::convert::Infallible;
@@ -38,6 +39,16 @@ impl FromRequestParts<AppState> for Query {
 }
 
 impl Query {
+    /// Returns the fields of a form that a browser sent in a body. A body that is no form has none.
+    pub fn of_form(body: &[u8]) -> Query {
+        let address = std::str::from_utf8(body).ok().and_then(|body| format!("/?{body}").parse::<Uri>().ok());
+        let pairs = address.and_then(|address| axum::extract::Query::try_from_uri(&address).ok());
+        Query {
+            remaining: pairs.map(|axum::extract::Query(pairs)| pairs).unwrap_or_default(),
+            known: Vec::new(),
+        }
+    }
+
     /// Takes a parameter as text.
     pub fn text(&mut self, name: &'static str) -> Result<Option<String>, Refusal> {
         self.known.push(name);

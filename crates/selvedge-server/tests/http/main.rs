@@ -7,6 +7,7 @@ mod executions;
 mod flows;
 mod gates;
 mod openapi;
+mod pages;
 mod schedules;
 mod support;
 mod suspensions;

@@ -1,8 +1,9 @@
 //! Lanes, quotas and budgets.
 
 use super::{Connected, Namespace, actor};
-use crate::Error;
 use crate::limits::{BudgetSettings, BudgetUse, LaneSettings, QuotaSettings};
+use crate::{Amount, Error};
+use selvedge_core::gate::Amounts;
 use selvedge_core::gate::patch::ConfigPatch;
 use selvedge_core::gate::{Config, GateKind, LaneState};
 
@@ -64,6 +65,21 @@ impl Namespace {
             }
             Connected::Remote(client) => Ok(client.get(&["budgets", name]).send().await?.json()?),
         }
+    }
+
+    /// Counts spending on a budget, outside of any execution.
+    pub async fn spend(&self, name: &str, dimension: &str, amount: Amount) -> Result<(), Error> {
+        let usage = Amounts::from([(dimension.to_owned(), amount)]);
+        match &self.connected {
+            Connected::Embedded(namespace) => {
+                namespace.spend(name, usage, None, None).await?;
+            }
+            Connected::Remote(client) => {
+                let body = serde_json::json!({ "usage": usage });
+                client.post(&["budgets", name, "usage"]).json(&body).send().await?;
+            }
+        }
+        Ok(())
     }
 
     /// Begins the usage of a budget at zero again.

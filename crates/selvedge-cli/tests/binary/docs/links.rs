@@ -34,7 +34,9 @@ fn broken_links(path: &str, text: &str) -> Vec<String> {
         let (file, heading) = link.split_once('#').unwrap_or((link, ""));
         let target = match file {
             "" => Ok(text.to_owned()),
-            file => std::fs::read_to_string(workspace().join(directory).join(file)),
+            // A picture is no text.
+            file => std::fs::read(workspace().join(directory).join(file))
+                .map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
         };
         let Ok(target) = target else { return true };
         !heading.is_empty() && !prose(&target).any(|line| line.starts_with('#') && anchor(line) == heading)

@@ -142,7 +142,10 @@ fn every_field_of_a_request_is_documented() {
     };
     let (endpoints, requests) = (endpoints(), requests());
     let mut names = Vec::new();
-    for endpoint in endpoints.iter().filter(|one| !one.starts_with("GET") && !one.starts_with("DELETE")) {
+    let has_json =
+        |one: &&String| one.contains(" /v1/") && !one.starts_with("GET") && !one.starts_with("DELETE");
+    // The pages have forms; docs/web.md describes them.
+    for endpoint in endpoints.iter().filter(has_json) {
         let (method, target) = endpoint.split_once(' ').expect("an endpoint has a method");
         let url = format!("{}{}", server.url, path(target));
         let mut known = requests.iter().filter(|request| request.endpoint == endpoint).peekable();

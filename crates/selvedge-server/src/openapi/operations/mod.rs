@@ -8,6 +8,7 @@ mod flows;
 mod inbox;
 mod limits;
 mod operators;
+mod pages;
 mod schedules;
 mod server;
 mod waitpoints;
@@ -32,6 +33,7 @@ pub fn all_operations() -> Vec<Operation> {
         schedules::operations(),
         admin::operations(),
         server::operations(),
+        pages::operations(),
     ]
     .into_iter()
     .flatten()

@@ -1,4 +1,4 @@
-//! Health, metrics and documentation: `routes::health` and `pages`.
+//! Health, metrics and this document: `routes::health` and `openapi`.
 
 use crate::openapi::operation::{Operation, operation};
 use crate::openapi::schema::*;
@@ -9,7 +9,6 @@ use serde_json::json;
 
 #[rustfmt::skip]
 pub fn operations() -> Vec<Operation> {
-    let page = || vec![("text/html; charset=utf-8", text())];
     let ready = answer(vec![always("status", text()), always("store", text()), nullable("uncovered_namespaces", total().about("The number of namespaces whose background work no server does; null if it cannot be read."))]);
     let document = map(any());
     let advance = request(vec![
@@ -30,12 +29,9 @@ pub fn operations() -> Vec<Operation> {
         operation("post", "/v1/clock/advance", "advance_clock", "Advance a manual clock").about("For tests, on a server that was started with `selvedge dev --store memory: --manual-clock`. Everything that becomes due happens at its time; the clock stands still while executions are active.").tag("Server").repeatable()
             .body(advance, json!({ "by_ms": 86_400_000 }))
             .answers(200, "The clock has advanced.", answer(vec![always("now_at", time()), always("reached", flag().about("False if the call took too long: advance by the rest.")), always("duplicate", duplicate())])),
-        operation("get", "/", "get_overview", "Overview for people").tag("Server").answers_as(200, "A page.", page()),
         operation("get", "/healthz", "get_health", "Succeeds while the process responds").tag("Server").answers(200, "It responds.", answer(vec![always("status", text()), always("version", text())])),
         operation("get", "/readyz", "get_readiness", "Succeeds if the server is ready for requests").about("Checks that the store accepts writes. Fails while the server shuts down.").tag("Server").answers(200, "It is ready.", ready),
         operation("get", "/metrics", "get_metrics", "Metrics in the Prometheus text format").tag("Server").answers_as(200, "The metrics.", vec![("text/plain; version=0.0.4; charset=utf-8", text())]),
         operation("get", "/openapi.json", "get_openapi", "This document").tag("Server").answers(200, "The document.", document),
-        operation("get", "/docs", "get_docs", "The reference for people").tag("Server").answers_as(200, "A page.", page()),
-        operation("get", "/docs/problems", "get_problem_docs", "The explanation of every problem").tag("Server").answers_as(200, "A page.", page()),
     ]
 }

@@ -1,38 +1,7 @@
-//! HTML pages, health and metrics.
+//! The reference of problems, health and metrics.
 
 use crate::support::Server;
 use serde_json::json;
-
-#[tokio::test]
-async fn the_overview_shows_executions_and_workers_and_escapes_their_names() {
-    let server = Server::start().await;
-    let empty = server.get("/").await;
-    assert_eq!(empty.header("content-type"), "text/html; charset=utf-8");
-    assert!(empty.text().contains("<html lang=\"en\">"));
-    let id = server.submit(json!({ "kind": "<script>alert('x')</script>", "lane": "a&b" })).await;
-    server.claim("shell-1", 1).await;
-    let page = server.get("/").await.text();
-    assert!(page.contains(&format!("<a href=\"/v1/executions/{id}\">{id}</a>")));
-    assert!(page.contains("&lt;script&gt;") && !page.contains("<script>"));
-    assert!(page.contains("a&amp;b") && page.contains("shell-1") && page.contains("memory store"));
-    assert!(page.contains(&format!("http://{}/v1/executions", server.address)));
-    assert!(!page.contains("https://"), "the page loads nothing from other sites");
-}
-
-#[tokio::test]
-async fn the_overview_shows_the_conditions_of_a_suspended_execution() {
-    let server = Server::start().await;
-    server.submit(json!({ "kind": "k" })).await;
-    let claim = server.claim("i", 1).await.remove(0);
-    let parts: Vec<_> = (0..40).map(|index| json!({ "signal": format!("<part {index}>") })).collect();
-    server.suspend("i", &claim, json!({ "condition": { "any": parts } })).await;
-    let page = server.get("/").await.text();
-    assert!(
-        page.contains("<span class=\"suspended\">suspended</span> for signal &quot;&lt;part 0&gt;&quot;"),
-        "{page}"
-    );
-    assert!(page.contains(" …</td>") && !page.contains("part 39"));
-}
 
 #[tokio::test]
 async fn every_problem_code_has_an_anchor_in_the_documentation() {

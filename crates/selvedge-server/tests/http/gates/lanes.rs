@@ -278,5 +278,6 @@ async fn the_overview_shows_the_gate_that_holds_an_execution() {
     server.submit(json!({ "kind": "k", "lane": "a&b" })).await;
     server.configure("lanes/a&b", json!({ "state": "paused" })).await;
     let page = server.get("/").await.text();
-    assert!(page.contains("<span class=\"held\">held</span> by lane a&amp;b"), "{page}");
+    assert!(page.contains("title=\"by lane a&amp;b\""), "{page}");
+    assert!(page.contains("1 execution waits in the lane “a&amp;b”, and the lane is paused"), "{page}");
 }

@@ -1,0 +1,102 @@
+//! Buttons that change something: each calls the API, and only those that the role may use are shown.
+
+use maud::{Markup, html};
+use selvedge_core::FlowId;
+use selvedge_core::flow::{Flow, FlowState};
+use selvedge_core::state::StateName;
+use selvedge_engine::View;
+
+/// Shows what an operator can do with an execution in its state.
+pub fn of_execution(view: &View) -> Markup {
+    let row = &view.stored.execution;
+    let api = format!("/v1/executions/{}", row.id);
+    let (state, has_ended) = (view.state(), row.state.outcome().is_some());
+    let can_move = matches!(state, StateName::Waiting | StateName::Delayed | StateName::Held);
+    html! {
+        div.actions.needs-script {
+            @if !has_ended { (opener("cancel", "Cancel", true)) }
+            @if has_ended { (opener("replay", "Replay", false)) }
+            @if state == StateName::Suspended { (simple(&format!("POST {api}/resume"), "Resume", "Resumed.")) }
+            @if can_move { (opener("reschedule", "Reschedule", false)) }
+            @if !has_ended { (opener("priority", "Priority", false)) }
+            @if row.state.lease().is_some() { (simple(&format!("POST {api}/revoke-lease"), "Take back the lease", "The lease was taken back.")) }
+        }
+        (dialog("cancel", "Cancel this execution?", &format!("POST {api}/cancel"), html! {
+            label { "Reason" input type="text" name="reason" autocomplete="off"; }
+            label { "Time for its worker to stop, in milliseconds" input type="number" name="grace_ms" min="0" value="0" data-type="number"; }
+        }, html! { button.danger type="submit" { "Cancel the execution" } }))
+        (dialog("replay", "Replay this execution?", &format!("POST {api}/replay"), html! {
+            p { "It runs again with the same input. Executions of its flow that depend on it are reopened." }
+        }, html! { button type="submit" data-preview { "Preview" } button.primary type="submit" { "Replay" } }))
+        (dialog("reschedule", "Run at another time", &format!("POST {api}/reschedule"), html! {
+            label { "Delay from now, in milliseconds" input type="number" name="delay_ms" min="0" required data-type="number"; }
+        }, html! { button.primary type="submit" { "Reschedule" } }))
+        (dialog("priority", "Change the priority", &format!("POST {api}/priority"), html! {
+            label { "Priority; higher is sooner" input type="number" name="priority" required value=(row.priority) data-type="number"; }
+        }, html! { button.primary type="submit" { "Change" } }))
+    }
+}
+
+/// Shows what an operator can do with the selected executions of a list. Their checkboxes belong to this form.
+pub fn of_selection() -> Markup {
+    html! {
+        form.card.actions.needs-script #selection data-call="POST /v1/executions/bulk" data-done="Done." method="post" {
+            span { "With the selected:" }
+            label { span.visually-hidden { "Action" }
+                select name="action.type" {
+                    option value="cancel" { "cancel" }
+                    option value="replay" { "replay" }
+                    option value="priority" { "change the priority to" }
+                }
+            }
+            label data-shown-for="priority" hidden { span.visually-hidden { "Priority" } input type="number" name="action.priority" value="0" data-type="number" data-only="priority"; }
+            button type="submit" data-preview { "Preview" }
+            button.primary type="submit" { "Apply" }
+        }
+    }
+}
+
+/// Shows what an operator can do with a flow.
+pub fn of_flow(flow: &Flow) -> Markup {
+    let id: FlowId = flow.id;
+    html! {
+        @if flow.state == FlowState::Running {
+            div.actions.needs-script { (opener("cancel", "Cancel the flow", true)) }
+            (dialog("cancel", "Cancel this flow?", &format!("POST /v1/flows/{id}/cancel"), html! {
+                label { "Executions to cancel"
+                    select name="mode" {
+                        option value="all" { "all that have not ended" }
+                        option value="pending" { "those that have not started" }
+                    }
+                }
+                label { "Reason" input type="text" name="reason" autocomplete="off"; }
+            }, html! { button.danger type="submit" { "Cancel the flow" } }))
+        }
+    }
+}
+
+/// Shows a button that opens a dialog.
+fn opener(dialog: &str, label: &str, is_danger: bool) -> Markup {
+    html! {
+        button type="button" class=[is_danger.then_some("danger")] data-opens=(format!("{dialog}-dialog")) { (label) }
+    }
+}
+
+/// Shows a button that calls the API at once.
+pub fn simple(call: &str, label: &str, done: &str) -> Markup {
+    html! {
+        form.needs-script data-call=(call) data-done=(done) method="post" { button type="submit" { (label) } }
+    }
+}
+
+fn dialog(id: &str, title: &str, call: &str, fields: Markup, buttons: Markup) -> Markup {
+    html! {
+        dialog id=(format!("{id}-dialog")) aria-label=(title) {
+            form data-call=(call) method="post" {
+                h2 { (title) }
+                (fields)
+                div.actions { (buttons) button type="button" data-closes { "Close" } }
+            }
+        }
+    }
+}

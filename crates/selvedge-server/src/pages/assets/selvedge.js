@@ -1,0 +1,326 @@
+// The script of the web pages: live regions, actions, pan and zoom, keys. Every page can be read without it.
+//
+// Live regions: an element with an id and `data-live` is kept current. The body's `data-live-events` is the address of a stream
+// that says "changed", at most once a second; then the page is fetched again and the live elements that differ are replaced. While
+// the stream fails, the page is fetched every few seconds instead.
+//
+// Actions: a form with `data-call="METHOD /path"` calls the API with its fields as JSON. The response to a refusal is shown as text.
+"use strict";
+
+(() => {
+  document.documentElement.classList.add("has-script");
+  const POLL_MS = 5000;
+  const all = (selector, root = document) => Array.from(root.querySelectorAll(selector));
+  const one = (selector, root = document) => root.querySelector(selector);
+
+  // Live regions.
+
+  // The source of each live element as the server sent it: the script itself changes elements.
+  const sources = new Map();
+  let refreshing = false;
+  let again = false;
+
+  async function refresh() {
+    if (refreshing) { again = true; return; }
+    refreshing = true;
+    try {
+      const response = await fetch(location.href, { headers: { accept: "text/html" } });
+      if (response.redirected && new URL(response.url).pathname === "/login") { location.reload(); return; }
+      if (!response.ok) throw new Error(`status ${response.status}`);
+      replace(new DOMParser().parseFromString(await response.text(), "text/html"));
+      setLive(true);
+    } catch {
+      setLive(false);
+    } finally {
+      refreshing = false;
+      if (again) { again = false; setTimeout(refresh, 1000); }
+    }
+  }
+
+  function replace(fresh) {
+    for (const element of all("[data-live]")) {
+      const update = fresh.getElementById(element.id);
+      if (!update || update.outerHTML === sources.get(element.id)) continue;
+      // A person who types into a region keeps it.
+      if (element.contains(document.activeElement) && document.activeElement.matches("input:not([type=checkbox]), select, textarea")) continue;
+      sources.set(element.id, update.outerHTML);
+      keepView(element, update);
+      const focused = element.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+      const selected = new Set(all("input[name=ids]:checked", element).map((box) => box.value));
+      for (const box of all("input[name=ids]", update)) box.checked = selected.has(box.value);
+      const scrolled = one("[data-scroll]", element)?.scrollTop;
+      element.replaceWith(document.adoptNode(update));
+      if (focused) all("a", update).find((link) => link.getAttribute("href") === focused)?.focus({ preventScroll: true });
+      if (scrolled !== undefined) one("[data-scroll]", update)?.scrollTo(0, scrolled);
+      prepare(update);
+    }
+    localTimes(document);
+  }
+
+  // Keeps pan and zoom of a picture that is replaced.
+  function keepView(before, after) {
+    const [old, fresh] = [one("svg.selvedge-graph", before), one("svg.selvedge-graph", after)];
+    if (old && fresh && old.dataset.moved) {
+      fresh.dataset.whole = fresh.getAttribute("viewBox");
+      fresh.setAttribute("viewBox", old.getAttribute("viewBox"));
+      fresh.dataset.moved = "yes";
+    }
+  }
+
+  function setLive(on) {
+    for (const sign of all(".live")) {
+      sign.classList.toggle("on", on);
+      sign.textContent = on ? "Live" : "Not connected; trying again";
+    }
+  }
+
+  function followPage() {
+    const address = document.body.dataset.liveEvents;
+    if (!address) {
+      if (!one("[data-tail]")) all(".live").forEach((sign) => sign.remove());
+      return;
+    }
+    let stream;
+    const connect = () => {
+      stream = new EventSource(address);
+      stream.addEventListener("open", () => setLive(true));
+      stream.addEventListener("changed", refresh);
+      stream.addEventListener("error", () => {
+        setLive(false);
+        if (stream.readyState === EventSource.CLOSED) setTimeout(() => { refresh(); connect(); }, POLL_MS);
+      });
+    };
+    // A page in the background costs the server nothing.
+    document.addEventListener("visibilitychange", () => {
+      stream?.close();
+      if (!document.hidden) { refresh(); connect(); }
+    });
+    connect();
+  }
+
+  // The live tail of events.
+
+  function followEvents() {
+    const tail = one("[data-tail]");
+    if (!tail) return;
+    const limit = Number(tail.dataset.limit);
+    const stream = new EventSource(tail.dataset.tail);
+    stream.addEventListener("open", () => setLive(true));
+    stream.addEventListener("error", () => setLive(false));
+    const show = (message) => {
+      const event = JSON.parse(message.data);
+      const row = document.createElement("tr");
+      row.className = "changed";
+      const cell = (content) => {
+        const cell = document.createElement("td");
+        cell.append(content);
+        row.append(cell);
+      };
+      const link = (folder, id) => {
+        if (!id) return "";
+        const link = document.createElement("a");
+        link.href = `/${folder}/${id}`;
+        link.className = "id";
+        link.textContent = `…${id.slice(-12)}`;
+        return link;
+      };
+      const text = (text) => Object.assign(document.createElement("span"), { className: "user-text clip", textContent: text });
+      cell(event.at.slice(11, 23));
+      cell(event.type);
+      cell(link("executions", event.execution));
+      // An execution that was submitted alone is its own flow.
+      cell(link("flows", event.flow === event.execution ? null : event.flow));
+      cell(event.actor ?? "");
+      cell(text(JSON.stringify(event.data)));
+      tail.prepend(row);
+      one("[data-no-events]")?.remove();
+      while (tail.rows.length > limit) tail.deleteRow(-1);
+    };
+    for (const type of tail.dataset.types.split(" ")) stream.addEventListener(type, show);
+  }
+
+  // Actions.
+
+  function value(input) {
+    if (input.type === "checkbox") return input.checked;
+    if (input.value === "") return undefined;
+    switch (input.dataset.type) {
+      case "number": return Number(input.value);
+      case "json": return JSON.parse(input.value);
+      case "time": return new Date(input.value).toISOString();
+      default: return input.value;
+    }
+  }
+
+  async function call(form, dryRun) {
+    const [method, path] = form.dataset.call.split(" ");
+    const body = {};
+    for (const input of form.elements) {
+      if (!input.name) continue;
+      // A field of one action only.
+      if (input.dataset.only && input.dataset.only !== form.elements["action.type"].value) continue;
+      if (input.name === "ids") { body.ids ??= []; if (input.checked) body.ids.push(input.value); continue; }
+      const given = value(input);
+      if (given === undefined) continue;
+      // A name such as action.type is a field of an object.
+      const [outer, inner] = input.name.split(".");
+      if (inner) (body[outer] ??= {})[inner] = given; else body[outer] = given;
+    }
+    if (body.ids?.length === 0) throw new Error("Select an execution first.");
+    if (dryRun) body.dry_run = true;
+    const headers = { "content-type": method === "PATCH" ? "application/merge-patch+json" : "application/json" };
+    const response = await fetch(path, { method, headers, body: method === "DELETE" ? undefined : JSON.stringify(body) });
+    const answer = await response.json().catch(() => ({}));
+    if (!response.ok) throw new Error(answer.detail ?? `The server answered with status ${response.status}.`);
+    return answer;
+  }
+
+  function say(form, text, good) {
+    let message = one(".message", form);
+    if (!message) {
+      message = document.createElement("p");
+      message.setAttribute("role", "status");
+      form.append(message);
+    }
+    message.className = good ? "message good" : "message";
+    message.textContent = text;
+  }
+
+  function followForm(form) {
+    form.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      const button = event.submitter ?? one("button", form);
+      const isPreview = button?.hasAttribute("data-preview");
+      button?.setAttribute("disabled", "");
+      try {
+        const answer = await call(form, isPreview);
+        if (isPreview) {
+          const reopened = answer.would_reopen?.length ?? answer.would_change ?? 0;
+          say(form, `This would change ${reopened} ${reopened === 1 ? "execution" : "executions"}. Nothing has changed yet.`, true);
+        } else if (form.dataset.after) {
+          location.assign(form.dataset.after);
+        } else {
+          form.closest("dialog")?.close();
+          say(form, form.dataset.done ?? "Done.", true);
+          refresh();
+        }
+      } catch (error) {
+        say(form, error.message, false);
+      } finally {
+        button?.removeAttribute("disabled");
+      }
+    });
+  }
+
+  // The page of an approver: the token is in the fragment of the address, which a browser does not send.
+
+  function fillToken() {
+    const input = one("[data-token]");
+    if (!input || !location.hash) return;
+    input.value = decodeURIComponent(location.hash.slice(1));
+    history.replaceState(null, "", location.pathname);
+    input.form.requestSubmit();
+  }
+
+  // Pan and zoom.
+
+  function panAndZoom(svg) {
+    const whole = () => (svg.dataset.whole ?? svg.getAttribute("viewBox")).split(" ").map(Number);
+    svg.dataset.whole ??= svg.getAttribute("viewBox");
+    const view = () => svg.getAttribute("viewBox").split(" ").map(Number);
+    const show = (box) => { svg.setAttribute("viewBox", box.map((side) => Math.round(side * 100) / 100).join(" ")); svg.dataset.moved = "yes"; };
+    const scale = () => { const [, , width, height] = view(); return Math.max(width / svg.clientWidth, height / svg.clientHeight); };
+    const zoom = (factor, x, y) => {
+      const [left, top, width, height] = view();
+      const wide = Math.min(Math.max(width * factor, 120), whole()[2] * 4);
+      const tall = height * wide / width;
+      show([x - (x - left) * wide / width, y - (y - top) * tall / height, wide, tall]);
+    };
+    const middle = () => { const [left, top, width, height] = view(); return [left + width / 2, top + height / 2]; };
+    const at = (event) => {
+      const frame = svg.getBoundingClientRect();
+      const [centre, factor] = [middle(), scale()];
+      return [centre[0] + (event.clientX - frame.left - frame.width / 2) * factor, centre[1] + (event.clientY - frame.top - frame.height / 2) * factor];
+    };
+    // The frame is as high as the picture needs; a small picture is not enlarged.
+    const frame = svg.closest(".graph");
+    if (frame) {
+      const [left, top, width, height] = whole();
+      const shrunk = Math.min(1, frame.clientWidth / width);
+      frame.style.height = `${Math.min(Math.max(height * shrunk + 8, 220), Math.max(innerHeight * 0.68, 320))}px`;
+      const missing = frame.clientWidth - width;
+      if (!svg.dataset.moved && missing > 0) svg.setAttribute("viewBox", [left - missing / 2, top, width + missing, height].join(" "));
+    }
+    svg.addEventListener("wheel", (event) => { event.preventDefault(); zoom(event.deltaY > 0 ? 1.12 : 1 / 1.12, ...at(event)); }, { passive: false });
+    let from = null;
+    let dragged = false;
+    svg.addEventListener("pointerdown", (event) => { from = [event.clientX, event.clientY, view()]; dragged = false; });
+    svg.addEventListener("pointermove", (event) => {
+      if (!from) return;
+      const [dx, dy] = [event.clientX - from[0], event.clientY - from[1]];
+      if (!dragged && Math.hypot(dx, dy) < 4) return;
+      if (!dragged) { dragged = true; svg.setPointerCapture(event.pointerId); svg.classList.add("moving"); }
+      const factor = scale();
+      const [left, top, width, height] = from[2];
+      show([left - dx * factor, top - dy * factor, width, height]);
+    });
+    const drop = () => { from = null; svg.classList.remove("moving"); };
+    svg.addEventListener("pointerup", drop);
+    svg.addEventListener("pointercancel", drop);
+    svg.addEventListener("click", (event) => { if (dragged) event.preventDefault(); }, true);
+    for (const button of all("[data-zoom]", frame ?? document)) {
+      button.onclick = () => {
+        if (button.dataset.zoom === "whole") show(whole());
+        else zoom(button.dataset.zoom === "in" ? 1 / 1.3 : 1.3, ...middle());
+      };
+    }
+  }
+
+  // Keys.
+
+  const PLACES = { o: "/", e: "/executions", f: "/flows", w: "/workers", l: "/lanes", b: "/budgets", s: "/schedules", a: "/approvals", v: "/events", h: "/webhooks", d: "/docs" };
+  let pressedG = 0;
+
+  function followKeys() {
+    document.addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea")) return;
+      if (Date.now() - pressedG < 1500 && PLACES[event.key]) { pressedG = 0; location.assign(PLACES[event.key]); return; }
+      pressedG = event.key === "g" ? Date.now() : 0;
+      if (event.key === "/") {
+        const filter = one("[data-filter]");
+        if (filter) { event.preventDefault(); filter.focus(); filter.select?.(); }
+      } else if (event.key === "?") {
+        one("#keys")?.showModal();
+      }
+    });
+  }
+
+  // Times: the server writes UTC; the tooltip adds the local time.
+
+  function localTimes(root) {
+    for (const time of all("time[datetime]", root)) {
+      const at = new Date(time.dateTime);
+      if (!Number.isNaN(at.getTime())) time.title = `${time.dateTime} · ${at.toLocaleString()}`;
+    }
+  }
+
+  function prepare(root) {
+    all("form[data-call]", root).forEach(followForm);
+    all("svg.selvedge-graph", root).forEach(panAndZoom);
+    for (const opener of all("[data-opens]", root)) opener.onclick = () => document.getElementById(opener.dataset.opens)?.showModal();
+    for (const closer of all("[data-closes]", root)) closer.onclick = () => closer.closest("dialog")?.close();
+    for (const field of all("[data-shown-for]", root)) {
+      const action = field.closest("form").elements["action.type"];
+      action.addEventListener("change", () => { field.hidden = action.value !== field.dataset.shownFor; });
+    }
+    for (const select of all("select[data-submits]", root)) select.onchange = () => select.form.requestSubmit();
+  }
+
+  for (const element of all("[data-live]")) sources.set(element.id, element.outerHTML);
+  prepare(document);
+  localTimes(document);
+  followPage();
+  followEvents();
+  followKeys();
+  fillToken();
+})();

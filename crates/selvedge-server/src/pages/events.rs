@@ -1,0 +1,103 @@
+//! The page `/events`: the live tail of the event log.
+
+use super::execution::event_data;
+use super::layout::{Page, Viewer, heading};
+use super::parts::{address, empty, execution_link, flow_link, user_text};
+use crate::auth::Caller;
+use crate::routes::HandlerResult;
+use crate::routes::events::read_filter;
+use crate::wire::query::Query;
+use crate::wire::times;
+use maud::{Markup, html};
+use selvedge_core::fact::EVENT_TYPES;
+use selvedge_core::log::UNREADABLE;
+use selvedge_engine::{EventFilter, From, PublicEvent};
+
+/// The most events that the page shows.
+const EVENTS_MAX: usize = 200;
+/// The time of which events are shown when the page opens, in milliseconds.
+const SHOWN_MS: i64 = 60_000;
+/// The most events that are read for the ones shown first.
+const READ_MAX: usize = 500;
+
+/// `GET /events`
+pub async fn page(caller: Caller, mut query: Query) -> HandlerResult {
+    let filter = read_filter(&mut query)?;
+    query.finish()?;
+    let namespace = &caller.namespace;
+    let from = From::Time(namespace.now().await?.minus_ms(SHOWN_MS));
+    let page = namespace.events(&filter, from, READ_MAX).await?;
+    let conditions = conditions(&filter);
+    let conditions: Vec<(&str, &str)> =
+        conditions.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let mut followed = conditions.clone();
+    followed.extend(page.next.as_deref().map(|after| ("after", after)));
+    let tail = address("/v1/events", &followed);
+    let shown: Vec<&PublicEvent> = page.items.iter().rev().take(EVENTS_MAX).collect();
+    let content = html! {
+        (heading(html! { "Events" }, html! { p.faint { "The newest events first, as they happen." } }))
+        (form(&filter))
+        section aria-label="Events" {
+            div.table {
+                table {
+                    thead { tr { th { "Time" } th { "Event" } th { "Execution" } th { "Flow" } th { "Actor" } th { "Data" } } }
+                    tbody data-tail=(tail) data-limit=(EVENTS_MAX) data-types=(known_types()) { @for event in &shown { (row(event)) } }
+                }
+            }
+            @if shown.is_empty() {
+                div data-no-events { (empty("No event in the last minute", html! { p { "Events appear here as they happen." } })) }
+            }
+        }
+        p.faint { a href=(address("/v1/events", &conditions)) { "The whole log as JSON" } }
+    };
+    Ok(Page::new("Events", "/events").response(Some(&Viewer::of(&caller)), content))
+}
+
+fn known_types() -> String {
+    let types: Vec<&str> = EVENT_TYPES.iter().copied().chain([UNREADABLE]).collect();
+    types.join(" ")
+}
+
+/// Returns the conditions of a filter as they stand in an address.
+fn conditions(filter: &EventFilter) -> Vec<(&'static str, String)> {
+    let mut conditions = Vec::new();
+    if !filter.types.is_empty() {
+        conditions.push(("types", filter.types.join(",")));
+    }
+    conditions.extend(filter.execution.map(|id| ("execution", id.to_string())));
+    conditions.extend(filter.flow.map(|id| ("flow", id.to_string())));
+    conditions.extend(filter.tag.as_ref().map(|(name, value)| ("tag", format!("{name}:{value}"))));
+    conditions
+}
+
+fn form(filter: &EventFilter) -> Markup {
+    let chosen = filter.types.join(",");
+    let tag = filter.tag.as_ref().map(|(name, value)| format!("{name}:{value}"));
+    html! {
+        form.card.filters method="get" action="/events" role="search" aria-label="Filter of events" {
+            label { "Type"
+                select name="types" data-submits data-filter {
+                    option value="" { "any" }
+                    @for kind in EVENT_TYPES { option value=(kind) selected[*kind == chosen] { (kind) } }
+                    @if chosen.contains(',') { option value=(chosen) selected { (chosen) } }
+                }
+            }
+            label { "Tag" input type="text" name="tag" value=(tag.unwrap_or_default()) placeholder="name:value" autocomplete="off"; }
+            div.buttons { button.primary type="submit" { "Filter" } a.button href="/events" { "Clear" } }
+        }
+    }
+}
+
+fn row(event: &PublicEvent) -> Markup {
+    html! {
+        tr {
+            td.nowrap { (times::text(event.at)[11..23].to_owned()) }
+            td.nowrap { (event.kind) }
+            td.id { @if let Some(id) = event.execution { (execution_link(id)) } }
+            // An execution that was submitted alone is its own flow.
+            td.id { @if let Some(id) = event.flow.filter(|flow| event.execution.is_none_or(|id| id.0 != flow.0)) { (flow_link(id)) } }
+            td { @if let Some(actor) = &event.actor { (user_text(actor)) } }
+            td { (event_data(event)) }
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! The page of an execution: its explanation, its timeline, its payloads, its events and the frames of its newest attempt.
+
+use super::layout::{Page, Viewer, heading};
+use super::parts::{
+    ago, clipped, executions_link, flow_link, maybe_ago, moment, path_part, short, state, tags, user_text,
+    words,
+};
+use super::payload::payload;
+use super::timeline::Life;
+use crate::auth::Caller;
+use crate::routes::HandlerResult;
+use crate::wire::path::PathExecution;
+use crate::wire::query::Query;
+use maud::{Markup, html};
+use selvedge_core::explain::{Explanation, Reference};
+use selvedge_core::history::Attempt;
+use selvedge_core::stream::Frame;
+use selvedge_core::{ExecutionId, Permission, Signal, Step, Timestamp, Waitpoint};
+use selvedge_engine::{Error, Frames, Namespace, PublicEvent, View};
+
+/// The most events, steps and signals that are read.
+const RECORDS_MAX: u32 = 200;
+/// The most frames that are shown: those of the end.
+const FRAMES_MAX: u32 = 200;
+/// The most characters of an event's data, and of a frame.
+const DATA_MAX: usize = 400;
+const FRAME_MAX: usize = 4000;
+
+/// `GET /executions/{id}`
+pub async fn page(caller: Caller, PathExecution(id): PathExecution, query: Query) -> HandlerResult {
+    query.finish()?;
+    let record = Record::read(&caller.namespace, id).await?;
+    let title = format!("{} {}", record.view.class.kind, short(&id));
+    let content = record.render(caller.may(Permission::Operate));
+    let page = Page::new(&title, "/executions").live(format!("/live?execution={id}"));
+    Ok(page.response(Some(&Viewer::of(&caller)), content))
+}
+
+/// Everything about an execution.
+struct Record {
+    now: Timestamp,
+    view: View,
+    explanation: Explanation,
+    events: Vec<PublicEvent>,
+    attempts: Vec<Attempt>,
+    steps: Vec<Step>,
+    signals: Vec<Signal>,
+    waitpoints: Vec<Waitpoint>,
+    frames: Option<Frames>,
+}
+
+impl Record {
+    async fn read(namespace: &Namespace, id: ExecutionId) -> Result<Record, Error> {
+        let view = namespace.get(id).await?;
+        let frames = match view.stored.execution.epoch {
+            0 => None,
+            _ => Some(last_frames(namespace, id).await?),
+        };
+        Ok(Record {
+            now: namespace.now().await?,
+            explanation: namespace.explain(id).await?,
+            events: namespace.execution_events(id).await?,
+            attempts: namespace.attempts(id).await?,
+            steps: namespace.steps(id, 0, RECORDS_MAX).await?.items,
+            signals: namespace.signals(id, 0, RECORDS_MAX).await?.items,
+            waitpoints: namespace.waitpoints(id, 0, RECORDS_MAX).await?,
+            frames,
+            view,
+        })
+    }
+
+    fn render(&self, may_operate: bool) -> Markup {
+        let row = &self.view.stored.execution;
+        let (id, api) = (row.id, format!("/v1/executions/{}", row.id));
+        let above = html! {
+            p.crumbs {
+                a href="/executions" { "Executions" } " / " span.id { (id) } " · "
+                a href=(api) { "JSON" }
+            }
+        };
+        html! {
+            (heading(html! { (user_text(&self.view.class.kind)) }, above))
+            section.card #facts data-live aria-label="Facts" { (self.facts()) }
+            @if may_operate { div #actions data-live { (super::actions::of_execution(&self.view)) } }
+            section #explain data-live { h2 { (self.question()) } (explain(&self.explanation, self.now)) }
+            @if self.waitpoints.iter().any(|waitpoint| waitpoint.is_open(self.now)) {
+                section #waitpoints data-live {
+                    h2 { "Waits for an answer" }
+                    (super::approvals::cards(&self.waitpoints, self.now, may_operate))
+                }
+            }
+            section #timeline data-live {
+                h2 { "Timeline" }
+                (Life { row, events: &self.events, attempts: &self.attempts, steps: &self.steps, signals: &self.signals }.draw(self.now))
+            }
+            div.columns #payloads data-live { (self.payloads(&api)) }
+            @if let Some(frames) = self.frames.as_ref().filter(|frames| !frames.frames.is_empty()) {
+                section #frames data-live {
+                    div.heading {
+                        h2 { "Log of attempt " (frames.attempt) }
+                        a href=(format!("{api}/stream?attempt={}", frames.attempt)) { "All frames as JSON" }
+                    }
+                    (frame_table(&frames.frames))
+                }
+            }
+            section #events data-live {
+                div.heading { h2 { "Events" } a href=(format!("{api}/events")) { "All events as JSON" } }
+                (event_table(&self.events, self.now))
+            }
+        }
+    }
+
+    fn question(&self) -> &'static str {
+        match self.view.stored.execution.state.outcome() {
+            Some(_) => "How it ended",
+            None if self.view.stored.execution.state.lease().is_some() => "What it does",
+            None => "Why it does not run",
+        }
+    }
+
+    fn facts(&self) -> Markup {
+        let (row, class) = (&self.view.stored.execution, &self.view.class);
+        let (spec, detail) = (&row.spec, &row.detail);
+        html! {
+            dl.facts {
+                div { dt { "State" } dd { (state(self.view.state())) } }
+                div { dt { "Lane" } dd { a href=(executions_link(&[("lane", &class.lane)])) { (user_text(&class.lane)) } } }
+                div { dt { "Attempts" } dd { (row.epoch) @if detail.retries > 0 { " (" (detail.retries) " retried)" } } }
+                div { dt { "Priority" } dd { (row.priority) } }
+                div.wide { dt { "Submitted" } dd { (moment(row.submitted_at)) } }
+                div { dt { "Started" } dd { (maybe_ago(row.started_at, self.now)) } }
+                div { dt { "Ended" } dd { (maybe_ago(row.ended_at, self.now)) } }
+                @if let Some(flow) = row.flow {
+                    div { dt { "Flow" } dd { (flow_link(flow)) @if let Some(node) = row.node() { " as " (user_text(node)) } } }
+                }
+                @if let Some(lease) = row.state.lease() {
+                    div { dt { "Worker" } dd { (user_text(&lease.worker)) " (" (user_text(&lease.instance)) ")" } }
+                    div { dt { "Lease ends" } dd { (maybe_ago(self.view.lease_until(), self.now)) } }
+                }
+                @if let Some(deadline) = row.deadline_at() { div { dt { "Deadline" } dd { (ago(deadline, self.now)) } } }
+                @if let Some(key) = &spec.idempotency_key { div { dt { "Idempotency key" } dd { (user_text(key)) } } }
+                @if let Some(scheduled) = &spec.scheduled { div { dt { "Schedule" } dd { (user_text(&scheduled.schedule)) } } }
+                @if detail.generation > 0 { div { dt { "Replayed" } dd { (detail.generation) " times" } } }
+                @if let Some(progress) = &detail.progress {
+                    div { dt { "Progress" } dd {
+                        @if let Some(percent) = progress.percent { (format!("{percent:.0} % ")) }
+                        @if let Some(message) = &progress.message { (user_text(message)) }
+                    } }
+                }
+                @if !row.tags.is_empty() { div { dt { "Tags" } dd { (tags(&row.tags)) } } }
+            }
+        }
+    }
+
+    fn payloads(&self, api: &str) -> Markup {
+        let stored = &self.view.stored;
+        html! {
+            section { h2 { "Input" } (payload(&stored.input, api)) }
+            @if let Some(result) = &stored.result { section { h2 { "Result" } (payload(result, &format!("{api}/result"))) } }
+            @if let Some(error) = &stored.execution.detail.error {
+                section {
+                    h2 { "Error" }
+                    p.faint { "Class " (error.class.as_str()) }
+                    pre.user-text data-scroll tabindex="0" { (error.message) }
+                }
+            }
+        }
+    }
+}
+
+/// Reads the last frames of the newest attempt.
+async fn last_frames(namespace: &Namespace, id: ExecutionId) -> Result<Frames, Error> {
+    let next = namespace.summary(id, None).await?.next;
+    namespace.frames(id, None, next.saturating_sub(FRAMES_MAX), FRAMES_MAX).await
+}
+
+/// Shows an explanation in sentences.
+pub fn explain(explanation: &Explanation, now: Timestamp) -> Markup {
+    html! {
+        ul class=(format!("explain state-{}", explanation.state)) {
+            @for reason in &explanation.reasons {
+                li {
+                    span.user-text { (reason.message) }
+                    @if let Some(link) = reason.reference.as_ref().and_then(reference_link) { " " a href=(link) { "Show" } }
+                    @if let Some(until) = reason.until { span.faint { " (" (ago(until, now)) ")" } }
+                }
+            }
+        }
+        @if let Some(next) = explanation.next_change { p.faint { "Something changes by itself " (ago(next, now)) "." } }
+    }
+}
+
+fn reference_link(reference: &Reference) -> Option<String> {
+    match reference.kind.as_str() {
+        "execution" => Some(format!("/executions/{}", path_part(&reference.id))),
+        "lane" | "quota" => Some("/lanes".into()),
+        "budget" => Some("/budgets".into()),
+        _ => None,
+    }
+}
+
+fn frame_table(frames: &[Frame]) -> Markup {
+    html! {
+        div.table.log data-scroll {
+            table {
+                thead.visually-hidden { tr { th { "Frame" } th { "Time" } th { "Kind" } th { "Data" } } }
+                tbody {
+                    @for frame in frames {
+                        tr {
+                            td.number.faint { (frame.number) }
+                            td.nowrap.faint { (time_of_day(frame.at)) }
+                            td.faint { (frame.kind.as_str()) }
+                            td { pre.user-text { (frame_text(&frame.data)) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Returns the text of a frame: that of a JSON string, or else the JSON.
+fn frame_text(data: &[u8]) -> String {
+    let text =
+        serde_json::from_slice::<String>(data).unwrap_or_else(|_| String::from_utf8_lossy(data).into_owned());
+    clipped(text.trim_end_matches('\n'), FRAME_MAX)
+}
+
+fn time_of_day(at: Timestamp) -> String {
+    crate::wire::times::text(at)[11..23].to_owned()
+}
+
+fn event_table(events: &[PublicEvent], now: Timestamp) -> Markup {
+    let shown = events.iter().rev().take(RECORDS_MAX as usize);
+    html! {
+        div.table {
+            table {
+                thead { tr { th { "When" } th { "Event" } th { "Actor" } th { "Data" } } }
+                tbody {
+                    @for event in shown {
+                        tr {
+                            td.nowrap { (ago(event.at, now)) }
+                            td.nowrap { (words(event.kind)) }
+                            td { @if let Some(actor) = &event.actor { (user_text(actor)) } }
+                            td { (event_data(event)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Shows the data of an event in one line.
+pub fn event_data(event: &PublicEvent) -> Markup {
+    let text = match event.data.as_object().is_none_or(|fields| fields.is_empty()) {
+        true => String::new(),
+        false => clipped(&event.data.to_string(), DATA_MAX),
+    };
+    html! { code.clip.wide.user-text title=(text) { (text) } }
+}

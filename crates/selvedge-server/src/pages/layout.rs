@@ -1,0 +1,203 @@
+//! The frame of every page: head, navigation, the person who is signed in, and the headers of the response.
+
+use super::assets::{ICON, SCRIPT, STYLE};
+use crate::VERSION;
+use crate::auth::Caller;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use selvedge_core::Role;
+
+/// The policy of every page: no inline script or style, and nothing from other sites.
+pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
+     img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// The pages of the navigation: path, label, and the key that leads there after `g`.
+const PLACES: [(&str, &str, char); 11] = [
+    ("/", "Overview", 'o'),
+    ("/executions", "Executions", 'e'),
+    ("/flows", "Flows", 'f'),
+    ("/approvals", "Approvals", 'a'),
+    ("/workers", "Workers", 'w'),
+    ("/lanes", "Lanes and quotas", 'l'),
+    ("/budgets", "Budgets", 'b'),
+    ("/schedules", "Schedules", 's'),
+    ("/events", "Events", 'v'),
+    ("/webhooks", "Webhooks", 'h'),
+    ("/docs", "API reference", 'd'),
+];
+
+/// The person who looks at a page, and where.
+pub struct Viewer {
+    namespace: String,
+    actor: String,
+    role: Role,
+    /// True if the person can sign out: the server has keys.
+    has_key: bool,
+}
+
+impl Viewer {
+    /// Returns the viewer of a caller.
+    pub fn of(caller: &Caller) -> Viewer {
+        Viewer {
+            namespace: caller.namespace.name().to_string(),
+            actor: caller.actor.to_string(),
+            role: caller.role(),
+            has_key: caller.has_key(),
+        }
+    }
+}
+
+/// A page.
+pub struct Page<'a> {
+    /// The title.
+    pub title: &'a str,
+    /// The path in the navigation that the page belongs to.
+    pub place: &'a str,
+    /// The address of the stream that tells of changes; none for a page without live regions.
+    pub live: Option<String>,
+}
+
+impl<'a> Page<'a> {
+    /// Returns a page without live regions.
+    pub fn new(title: &'a str, place: &'a str) -> Page<'a> {
+        Page { title, place, live: None }
+    }
+
+    /// Keeps the live regions of the page current with the stream at this address.
+    pub fn live(self, address: impl Into<String>) -> Page<'a> {
+        Page { live: Some(address.into()), ..self }
+    }
+
+    /// Returns the response with this content; `viewer` is none on pages that need no key.
+    pub fn response(self, viewer: Option<&Viewer>, content: Markup) -> Response {
+        let body = html! {
+            a.skip href="#content" { "Skip to the content" }
+            div.frame {
+                header.side {
+                    a.brand href="/" { (mark()) "Selvedge" }
+                    nav aria-label="Pages" { (navigation(self.place)) }
+                    div.foot { (signature(viewer)) }
+                }
+                main #content tabindex="-1" { (content) }
+            }
+            (keys())
+        };
+        document(StatusCode::OK, self.title, self.live.as_deref(), body)
+    }
+}
+
+/// Returns a page with nothing but its content: for people who are not signed in.
+pub fn bare(status: StatusCode, title: &str, content: Markup) -> Response {
+    document(status, title, None, html! { main #content { (content) } })
+}
+
+/// Sends the browser to another page of this server.
+pub fn redirect(path: &str) -> Response {
+    let body = html! { (DOCTYPE) title { "Selvedge" } p { a href=(path) { "Continue" } } };
+    let location = HeaderValue::from_str(path).unwrap_or(HeaderValue::from_static("/"));
+    let mut response = (StatusCode::SEE_OTHER, body.into_string()).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::LOCATION, location);
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn document(status: StatusCode, title: &str, live: Option<&str>, body: Markup) -> Response {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " · Selvedge" }
+                link rel="stylesheet" href=(STYLE.path());
+                link rel="icon" href=(ICON.path()) type="image/svg+xml";
+                script src=(SCRIPT.path()) defer {}
+            }
+            body data-live-events=[live] { (body) }
+        }
+    };
+    let headers = [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
+        (header::CACHE_CONTROL, "no-store"),
+        // With no-referrer, browsers would hide the origin of forms.
+        (header::REFERRER_POLICY, "same-origin"),
+    ];
+    (status, headers, page.into_string()).into_response()
+}
+
+/// Returns the mark of the project: warp and weft.
+pub fn mark() -> Markup {
+    html! {
+        svg viewBox="0 0 24 24" fill="none" stroke-width="2.6" stroke-linecap="round" aria-hidden="true" {
+            path.warp d="M6 3v18M12 3v18M18 3v18" {}
+            path.weft d="M3 7h6M15 7h6M9 12h6M3 17h6M15 17h6" {}
+        }
+    }
+}
+
+fn navigation(current: &str) -> Markup {
+    html! {
+        ul {
+            @for (path, label, _) in PLACES {
+                @if path == "/docs" { li.group aria-hidden="true" { "Documentation" } }
+                li { a href=(path) aria-current=[(path == current).then_some("page")] { (label) } }
+            }
+        }
+    }
+}
+
+fn signature(viewer: Option<&Viewer>) -> Markup {
+    let Some(viewer) = viewer else {
+        return html! { span.about { "Version " (VERSION) } };
+    };
+    html! {
+        span.about {
+            a href="/about" { "Version " (VERSION) }
+            br;
+            "Namespace " span.user-text { (viewer.namespace) }
+            @if viewer.has_key { br; span.user-text { (viewer.actor) } " · " (viewer.role.as_str()) }
+        }
+        @if viewer.has_key {
+            form method="post" action="/logout" { button.plain type="submit" { "Sign out" } }
+        }
+        button.plain.needs-script.about type="button" data-opens="keys" { "Keyboard shortcuts" }
+    }
+}
+
+fn keys() -> Markup {
+    html! {
+        dialog #keys aria-label="Keyboard shortcuts" {
+            div.stack {
+                h2 { "Keyboard shortcuts" }
+                dl.keys {
+                    dt { kbd { "/" } } dd { "Go to the filter of the page" }
+                    @for (_, label, key) in PLACES {
+                        dt { kbd { "g" } " " kbd { (key) } } dd { (label) }
+                    }
+                    dt { kbd { "?" } } dd { "Show this list" }
+                }
+                div { button type="button" data-closes { "Close" } }
+            }
+        }
+    }
+}
+
+/// Returns the heading of a page, with the sign of its live regions.
+pub fn heading(title: Markup, below: Markup) -> Markup {
+    html! {
+        div.heading {
+            div.title { h1 { (title) } (below) }
+            span.live role="status" { "Connecting" }
+        }
+    }
+}
+
+/// Returns markup that was rendered by a library that escapes, such as a picture.
+pub fn rendered(markup: String) -> Markup {
+    PreEscaped(markup)
+}
