@@ -14,6 +14,7 @@ export const freeFields: ReadonlySet<string> = new Set([
 /** Fields with an object whose keys the user chooses. These keys are not renamed. */
 export const mapFields: ReadonlySet<string> = new Set([
   "children",
+  "children_outcomes",
   "children_refs",
   "executions",
   "limits",
@@ -23,6 +24,7 @@ export const mapFields: ReadonlySet<string> = new Set([
   "results",
   "set",
   "spent",
+  "step_records",
   "tags",
   "upstream_outcomes",
   "upstream_refs",
@@ -125,6 +127,12 @@ export interface Claim {
     outcome: "completed" | "failed" | "cancelled" | "expired" | "skipped" | null;
     result?: unknown;
   }>;
+  /** Every child, by name, in the order of spawning. */
+  childrenOutcomes: Record<string, {
+    error: Failure | null;
+    execution: string;
+    outcome: "completed" | "failed" | "cancelled" | "expired" | "skipped" | null;
+  }>;
   childrenRefs: Record<string, string>;
   execution: Execution;
   lease: Lease | null;
@@ -137,14 +145,23 @@ export interface Claim {
     source: string;
     waitpoint: string | null;
   }>;
+  /** The kinds of recorded steps, by name. */
+  stepRecords: Record<string, {
+    /** The attempt that recorded it. */
+    attempt: number;
+    /** `step`, `sleep`, `wait`, `join` or `race`. */
+    kind: string;
+  }>;
   /** The results of recorded steps, by name. */
   steps: Record<string, unknown>;
   /** The span of this attempt (W3C Trace Context), for the spans of the worker. */
   traceparent: string | null;
   /** The results of completed upstreams, by node. */
   upstream: Record<string, unknown>;
+  /** Every upstream, by node, in the order of the edges. */
   upstreamOutcomes: Record<string, {
     error: Failure | null;
+    execution: string;
     outcome: "completed" | "failed" | "cancelled" | "expired" | "skipped" | null;
   }>;
   /** The upstreams whose results were left out, by node. */
@@ -375,6 +392,8 @@ export interface Execution {
   } | null;
   quotas: string[];
   readyAt: string | null;
+  /** The latest replay. */
+  replayedAt: string | null;
   /** Like input; null until it has completed. */
   result?: unknown;
   retentionMs: number;
@@ -1250,9 +1269,98 @@ export interface Worker {
   worker?: string;
 }
 
+export interface GetApprovalsPageQuery {
+  /** The place of the page in the list. */
+  cursor?: string;
+}
+
+export interface GetBudgetsPageQuery {
+  /** The place of the page in the list. */
+  cursor?: string;
+}
+
+export interface GetEventsPageQuery {
+  /** The types, with commas. */
+  types?: string;
+  /** The execution. */
+  execution?: string;
+  /** The flow. */
+  flow?: string;
+  /** A tag, name:value. */
+  tag?: string;
+}
+
+export interface GetExecutionsPageQuery {
+  /** The place of the page in the list. */
+  cursor?: string;
+  /** The states, with commas. */
+  state?: string;
+  /** The lane. */
+  lane?: string;
+  /** The kind. */
+  kind?: string;
+  /** The outcome. */
+  outcome?: string;
+  /** The flow. */
+  flow?: string;
+  /** The worker of the latest attempt. */
+  worker?: string;
+  /** Text of the latest error. */
+  error?: string;
+  /** The time of submission: 15m, 1h, 24h or 7d. */
+  since?: string;
+  /** The earliest submission. */
+  submittedAfter?: string;
+  /** The latest submission. */
+  submittedBefore?: string;
+  /** The earliest end. */
+  endedAfter?: string;
+  /** The latest end. */
+  endedBefore?: string;
+  /** A tag, name:value. */
+  tag?: string;
+}
+
+export interface GetFlowsPageQuery {
+  /** The place of the page in the list. */
+  cursor?: string;
+  /** The states, with commas. */
+  state?: string;
+  /** The name. */
+  name?: string;
+  /** A tag, name:value. */
+  tag?: string;
+  /** The earliest submission. */
+  submittedAfter?: string;
+  /** The latest submission. */
+  submittedBefore?: string;
+}
+
+export interface GetFlowPageQuery {
+  /** The view. Default: graph. */
+  view?: "graph" | "gantt" | "table";
+}
+
 export interface GetHealthAnswer {
   status: string;
   version: string;
+}
+
+export interface GetLanesPageQuery {
+  /** The place of the page in the list. */
+  cursor?: string;
+}
+
+export interface FollowPageQuery {
+  /** Only changes of this execution. */
+  execution?: string;
+  /** Only changes of this flow. */
+  flow?: string;
+}
+
+export interface GetLoginPageQuery {
+  /** The page to go to. */
+  next?: string;
 }
 
 export type GetOpenapiAnswer = Record<string, unknown>;
@@ -1262,6 +1370,11 @@ export interface GetReadinessAnswer {
   store: string;
   /** The number of namespaces whose background work no server does; null if it cannot be read. */
   uncoveredNamespaces: number | null;
+}
+
+export interface GetSchedulesPageQuery {
+  /** The place of the page in the list. */
+  cursor?: string;
 }
 
 export interface ListKeysQuery {
@@ -2682,6 +2795,23 @@ export interface RotateWebhookSecretAnswer {
   secret: string | null;
 }
 
+export interface TestWebhookRequest {
+
+}
+
+export interface TestWebhookAnswer {
+  /** True if the receiver accepted it. */
+  delivered: boolean;
+  /** The reason why it was not accepted. */
+  error: string | null;
+  /** The header webhook-id of the message. */
+  id: string;
+  /** The status of the response. */
+  status: number | null;
+  /** The time until the response, with the lookup and the connection. */
+  tookMs: number;
+}
+
 export interface ListWorkersQuery {
   /** The maximum number of items of the page. */
   limit?: number;
@@ -2736,4 +2866,16 @@ export interface ReportAnswer {
   claims: Claim[];
   drain?: boolean;
   results: OpResult[];
+}
+
+export interface GetWebhooksPageQuery {
+  /** The place of the page in the list. */
+  cursor?: string;
+}
+
+export interface GetWebhookPageQuery {
+  /** The place of the page in the list. */
+  cursor?: string;
+  /** The state of deliveries. */
+  state?: string;
 }

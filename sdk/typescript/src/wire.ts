@@ -29,6 +29,12 @@ export interface Claim {
     outcome: "completed" | "failed" | "cancelled" | "expired" | "skipped" | null;
     result?: unknown;
   }>;
+  /** Every child, by name, in the order of spawning. */
+  children_outcomes: Record<string, {
+    error: Failure | null;
+    execution: string;
+    outcome: "completed" | "failed" | "cancelled" | "expired" | "skipped" | null;
+  }>;
   children_refs: Record<string, string>;
   execution: Execution;
   lease: Lease | null;
@@ -41,14 +47,23 @@ export interface Claim {
     source: string;
     waitpoint: string | null;
   }>;
+  /** The kinds of recorded steps, by name. */
+  step_records: Record<string, {
+    /** The attempt that recorded it. */
+    attempt: number;
+    /** `step`, `sleep`, `wait`, `join` or `race`. */
+    kind: string;
+  }>;
   /** The results of recorded steps, by name. */
   steps: Record<string, unknown>;
   /** The span of this attempt (W3C Trace Context), for the spans of the worker. */
   traceparent: string | null;
   /** The results of completed upstreams, by node. */
   upstream: Record<string, unknown>;
+  /** Every upstream, by node, in the order of the edges. */
   upstream_outcomes: Record<string, {
     error: Failure | null;
+    execution: string;
     outcome: "completed" | "failed" | "cancelled" | "expired" | "skipped" | null;
   }>;
   /** The upstreams whose results were left out, by node. */
@@ -204,6 +219,8 @@ export interface Execution {
   } | null;
   quotas: string[];
   ready_at: string | null;
+  /** The latest replay. */
+  replayed_at: string | null;
   /** Like input; null until it has completed. */
   result?: unknown;
   retention_ms: number;

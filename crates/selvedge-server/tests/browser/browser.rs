@@ -1,12 +1,11 @@
 //! A browser under the control of a test: chromedriver with a headless Chromium, and what its logs say.
 
-use serde_json::Value;
+use crate::driver::Driver;
+use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use thirtyfour::prelude::*;
-use thirtyfour::{ChromeCapabilities, LoggingPrefsLogLevel};
 
 /// The longest time that a test waits for a page to change; nothing here takes as long.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -43,7 +42,7 @@ impl Drop for Process {
 
 /// A running browser.
 pub struct Browser {
-    pub driver: WebDriver,
+    driver: Driver,
     _process: Process,
     /// The address of the server, to which all requests must go.
     server: String,
@@ -64,30 +63,22 @@ impl Browser {
                 .map(|rest| rest.trim_end_matches('.').trim().to_owned())
         });
         let port = port.filter(|port| port.parse::<u16>().is_ok()).expect("chromedriver names its port");
-        let mut capabilities = ChromeCapabilities::new();
-        for flag in FLAGS {
-            capabilities.add_arg(flag).expect("a flag is text");
-        }
+        let mut flags = FLAGS.to_vec();
         if colours == Colours::Dark {
-            capabilities.add_arg("--blink-settings=preferredColorScheme=0").expect("a flag is text");
+            flags.push("--blink-settings=preferredColorScheme=0");
         }
-        for log in ["browser", "performance"] {
-            capabilities.set_logging_prefs(log, LoggingPrefsLogLevel::All).expect("the preference is set");
-        }
-        let driver = WebDriver::new(format!("http://127.0.0.1:{port}"), capabilities).await;
-        let driver = driver.unwrap_or_else(|error| panic!("the browser starts: {error}"));
+        let driver = Driver::start(&format!("http://127.0.0.1:{port}"), &flags);
         Browser { driver, _process: process, server: server.to_owned() }
     }
 
     /// Opens a page of the server.
     pub async fn open(&self, path: &str) {
-        self.driver.goto(format!("{}{path}", self.server)).await.expect("the page opens");
+        self.driver.post("url", json!({ "url": format!("{}{path}", self.server) }));
     }
 
     /// Runs a script that returns a value.
     pub async fn eval(&self, script: &str) -> Value {
-        let result = self.driver.execute(script, Vec::new()).await;
-        result.unwrap_or_else(|error| panic!("{script}: {error}")).json().clone()
+        self.driver.post("execute/sync", json!({ "script": script, "args": [] }))
     }
 
     /// Waits until a script returns true.
@@ -106,9 +97,22 @@ impl Browser {
 
     /// Clicks the element with this selector.
     pub async fn click(&self, selector: &str) {
-        let element = self.driver.find(By::Css(selector)).await;
-        let element = element.unwrap_or_else(|error| panic!("{selector}: {error}"));
-        element.click().await.unwrap_or_else(|error| panic!("{selector}: {error}"));
+        let found = self.driver.post("element", json!({ "using": "css selector", "value": selector }));
+        let id = found.as_object().and_then(|element| element.values().next()).and_then(Value::as_str);
+        let id = id.unwrap_or_else(|| panic!("{selector}: {found}"));
+        self.driver.post(&format!("element/{id}/click"), json!({}));
+    }
+
+    /// Presses keys, one after the other, wherever the page has its focus.
+    pub async fn press(&self, keys: &str) {
+        let strokes = keys.chars().flat_map(|key| {
+            // WebDriver has a code of its own for the return key.
+            let value = if key == '\n' { '\u{E007}' } else { key };
+            ["keyDown", "keyUp"].map(|kind| json!({ "type": kind, "value": value.to_string() }))
+        });
+        let strokes: Vec<Value> = strokes.collect();
+        let actions = json!({ "actions": [{ "type": "key", "id": "keyboard", "actions": strokes }] });
+        self.driver.post("actions", actions);
     }
 
     /// Saves a picture of the page in `target/screenshots`, as wide as given and as high as the page, up to a limit.
@@ -118,12 +122,13 @@ impl Browser {
         self.resize(width, height.clamp(600, 3000) as u32).await;
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("../screenshots");
         std::fs::create_dir_all(&folder).expect("the folder is created");
-        self.driver.screenshot(&folder.join(format!("{name}.png"))).await.expect("the picture is saved");
+        std::fs::write(folder.join(format!("{name}.png")), self.driver.screenshot())
+            .expect("the picture is saved");
     }
 
     /// Sets the size of the window.
     pub async fn resize(&self, width: u32, height: u32) {
-        self.driver.set_window_rect(0, 0, width, height).await.expect("the window is resized");
+        self.driver.post("window/rect", json!({ "x": 0, "y": 0, "width": width, "height": height }));
     }
 
     /// Reports whether the page is wider than the window.
@@ -134,15 +139,14 @@ impl Browser {
 
     /// Asserts that no page broke its policy or had an error, and that no request went to another place. Ends the browser.
     pub async fn finish(self) {
-        for entry in self.driver.browser_log().await.expect("the browser has a log") {
-            assert!(
-                entry.level != "SEVERE" && !entry.message.contains("Content Security Policy"),
-                "{entry:?}"
-            );
+        for entry in self.driver.log("browser") {
+            let (level, message) = (entry["level"].to_string(), entry["message"].to_string());
+            assert!(!level.contains("SEVERE") && !message.contains("Content Security Policy"), "{entry}");
         }
         let mut requests = 0;
-        for entry in self.driver.get_log("performance").await.expect("the browser has a log of requests") {
-            let entry: Value = serde_json::from_str(&entry.message).expect("an entry is JSON");
+        for entry in self.driver.log("performance") {
+            let text = entry["message"].as_str().unwrap_or_default();
+            let entry: Value = serde_json::from_str(text).expect("an entry is JSON");
             let message = &entry["message"];
             if message["method"] == "Network.requestWillBeSent" {
                 let url = message["params"]["request"]["url"].as_str().unwrap_or_default();
@@ -152,6 +156,6 @@ impl Browser {
             }
         }
         assert!(requests > 0, "the log of requests is empty");
-        self.driver.quit().await.expect("the browser ends");
+        self.driver.quit();
     }
 }

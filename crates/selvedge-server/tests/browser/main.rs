@@ -4,6 +4,7 @@
 //! Needs Debian's `chromium` and `chromium-driver` (`scripts/install-packages`). Saves pictures in `target/screenshots`.
 
 mod browser;
+mod driver;
 #[path = "../http/support/mod.rs"]
 #[allow(dead_code, unused_imports)]
 mod support;
@@ -215,15 +216,15 @@ async fn the_pages_are_used_with_the_keyboard() {
     fill(&server).await;
     let browser = Browser::start(&address(&server), Colours::Light).await;
     browser.open("/").await;
-    browser.driver.action_chain().send_keys("ge").perform().await.expect("the keys are pressed");
+    browser.press("ge").await;
     browser.wait_for("location.pathname === '/executions'").await;
-    browser.driver.action_chain().send_keys("/").perform().await.expect("the key is pressed");
+    browser.press("/").await;
     browser.wait_for("document.activeElement.name === 'lane'").await;
-    browser.driver.action_chain().send_keys("mail\n").perform().await.expect("the keys are pressed");
+    browser.press("mail\n").await;
     browser.wait_for("location.search.includes('lane=mail')").await;
     browser.wait_for("document.body.innerText.includes('6 match')").await;
     browser.open("/").await;
-    browser.driver.action_chain().send_keys("?").perform().await.expect("the key is pressed");
+    browser.press("?").await;
     browser.wait_for("document.querySelector('#keys').open").await;
     browser.finish().await;
 }

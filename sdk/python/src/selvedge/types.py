@@ -101,22 +101,30 @@ class CancelledOp(TypedDict):
 class Claim(TypedDict):
     attempt: int
     children: dict[str, ClaimChildrenValue]
+    children_outcomes: dict[str, ClaimChildrenOutcomesValue]
     children_refs: dict[str, str]
     execution: Execution
     lease: Union[Lease, None]
     namespace: str
     resumed_by: Literal['condition', 'operator', 'timeout', None]
     signals: list[ClaimSignalsItem]
+    step_records: dict[str, ClaimStepRecordsValue]
     steps: dict[str, Any]
     traceparent: Union[str, None]
     upstream: dict[str, Any]
-    upstream_outcomes: dict[str, ClaimUpstreamOutcomesValue]
+    upstream_outcomes: dict[str, ClaimChildrenOutcomesValue]
     upstream_refs: dict[str, str]
 
 
 class ClaimChildrenValue(TypedDict):
     outcome: Literal['completed', 'failed', 'cancelled', 'expired', 'skipped', None]
     result: Any
+
+
+class ClaimChildrenOutcomesValue(TypedDict):
+    error: Union[Failure, None]
+    execution: str
+    outcome: Literal['completed', 'failed', 'cancelled', 'expired', 'skipped', None]
 
 
 class ClaimSignalsItem(TypedDict):
@@ -126,9 +134,9 @@ class ClaimSignalsItem(TypedDict):
     waitpoint: Union[str, None]
 
 
-class ClaimUpstreamOutcomesValue(TypedDict):
-    error: Union[Failure, None]
-    outcome: Literal['completed', 'failed', 'cancelled', 'expired', 'skipped', None]
+class ClaimStepRecordsValue(TypedDict):
+    attempt: int
+    kind: str
 
 
 class ClaimAnswer(TypedDict):
@@ -311,6 +319,7 @@ class Execution(TypedDict):
     progress: NotRequired[Union[ExecutionProgress, None]]
     quotas: list[str]
     ready_at: Union[str, None]
+    replayed_at: Union[str, None]
     result: NotRequired[Any]
     retention_ms: int
     retries: int
@@ -1621,3 +1630,11 @@ class SubmitExecutionsAnswer(TypedDict):
 
 
 TagExecutionAnswer: TypeAlias = "CancelExecutionAnswer"
+
+
+class TestWebhookAnswer(TypedDict):
+    delivered: bool
+    error: Union[str, None]
+    id: str
+    status: Union[int, None]
+    took_ms: int

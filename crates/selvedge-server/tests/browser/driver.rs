@@ -1,0 +1,67 @@
+//! A session of chromedriver, spoken to in the WebDriver protocol: JSON over HTTP, here with plain `curl`.
+//!
+//! The libraries for this protocol turn on features of serde_json for the whole build, so that tests would run with another
+//! order of fields than the shipped program.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use std::process::Command;
+
+/// A session.
+pub struct Driver {
+    address: String,
+}
+
+impl Driver {
+    /// Starts a browser with these flags, which records its log and its requests.
+    pub fn start(server: &str, flags: &[&str]) -> Driver {
+        let options = json!({ "args": flags });
+        let logs = json!({ "browser": "ALL", "performance": "ALL" });
+        let wanted = json!({ "goog:chromeOptions": options, "goog:loggingPrefs": logs });
+        let created =
+            call("POST", &format!("{server}/session"), &json!({ "capabilities": { "alwaysMatch": wanted } }));
+        let id = created["sessionId"].as_str().unwrap_or_else(|| panic!("the browser starts: {created}"));
+        Driver { address: format!("{server}/session/{id}") }
+    }
+
+    /// Makes a call and returns its value.
+    pub fn post(&self, path: &str, body: Value) -> Value {
+        call("POST", &format!("{}/{path}", self.address), &body)
+    }
+
+    /// Returns the entries of a log since the last call.
+    pub fn log(&self, kind: &str) -> Vec<Value> {
+        match self.post("se/log", json!({ "type": kind })) {
+            Value::Array(entries) => entries,
+            other => panic!("the browser has a log: {other}"),
+        }
+    }
+
+    /// Returns a picture of the page, as PNG.
+    pub fn screenshot(&self) -> Vec<u8> {
+        let picture = call("GET", &format!("{}/screenshot", self.address), &Value::Null);
+        STANDARD.decode(picture.as_str().unwrap_or_default()).expect("a picture is base64")
+    }
+
+    /// Ends the browser.
+    pub fn quit(&self) {
+        call("DELETE", &self.address, &Value::Null);
+    }
+}
+
+/// Makes a call. An error of the driver ends the test.
+fn call(method: &str, url: &str, body: &Value) -> Value {
+    let mut curl = Command::new("curl");
+    curl.args(["--silent", "--show-error", "--max-time", "120", "--request", method, url]);
+    if !body.is_null() {
+        curl.args(["--header", "content-type: application/json", "--data-binary", &body.to_string()]);
+    }
+    let output = curl.output().expect("curl starts");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{method} {url}: {error}");
+    let mut answer: Value = serde_json::from_slice(&output.stdout).expect("an answer is JSON");
+    let value = answer["value"].take();
+    assert!(value["error"].is_null(), "{method} {url} {body}: {value}");
+    value
+}
