@@ -3,7 +3,7 @@
 use crate::support::{Place, Server, Sqlite, command, get, post, result, state, submit, text};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 fn start(place: &impl Place, flags: &[&str]) -> Server {
     let mut dev = command();
@@ -267,9 +267,18 @@ fn a_client_that_repeats_its_calls_survives_chaos_and_submits_once() {
     let again: Vec<String> =
         keys.iter().map(|key| text(&insist(&url, &submission(key))["execution"]["id"])).collect();
     assert_eq!(ids, again);
+    // So many that each fault is certain, for all practical purposes.
+    let calls: Vec<Child> = (0..100)
+        .map(|_| {
+            Command::new("curl").args(["--silent", &url]).stdout(Stdio::null()).spawn().expect("curl starts")
+        })
+        .collect();
+    calls.into_iter().for_each(|mut call| {
+        let _ = call.wait().expect("curl exits");
+    });
     let log = server.stop_and_read_log();
     for fault in ["the answer is lost", "the call is repeated", "the answer is delayed"] {
-        assert!(log.contains(fault), "20 calls met no fault {fault:?}: {log}");
+        assert!(log.contains(fault), "120 calls met no fault {fault:?}: {log}");
     }
 
     let server = start(&place, &[]);

@@ -183,7 +183,7 @@ async fn the_statements_of_the_documentation_run() {
         sql.run(statements).await;
         blocks += 1;
     }
-    assert_eq!(blocks, 5);
+    assert_eq!(blocks, 6);
     sql.run(roles).await;
     wait_until("everything is taken in", async || {
         sql.number("select count(*) from selvedge.inbox", &[]).await == 0
