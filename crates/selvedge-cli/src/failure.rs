@@ -15,7 +15,7 @@ pub enum Failure {
     NotFound(String),
     /// The key is missing, invalid, or may not do this: exit code 4.
     NotPermitted(String),
-    /// What the command waited for did not complete: exit codes 10 to 14.
+    /// The execution or flow that the command waited for did not complete: exit codes 10 to 14.
     Ended {
         /// The end.
         end: End,

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// The first and the longest delay between two tries.
 const DELAYS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
-/// How long a request is repeated after errors that may pass.
+/// The rule for repeating a request after errors that may pass.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Retries {
     /// The time from the first try after which no further one begins. Zero: the request is sent once.

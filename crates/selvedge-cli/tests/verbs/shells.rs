@@ -1,4 +1,4 @@
-//! What is generated from the command line: completions, manual pages, and the help of every command.
+//! Output that is generated from the command line: completions, manual pages, and the help of every command.
 
 use crate::cli::Cli;
 use crate::support::Directory;

@@ -1,4 +1,4 @@
-//! What needs attention, and the health of the background work: the first thing that an operator reads.
+//! Findings that need attention, and the health of the background work: the first thing that an operator reads.
 
 use super::parts::{bounded, duration, executions_link, words};
 use maud::{Markup, html};

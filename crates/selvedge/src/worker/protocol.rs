@@ -1,4 +1,4 @@
-//! What a worker and the engine tell each other: claims, operations on leases, and their answers. The same for an embedded
+//! Messages between a worker and the engine: claims, operations on leases, and their answers. The same for an embedded
 //! engine and for a server over HTTP.
 
 use crate::{Error, FailureClass, FlowId, FrameKind, FrameMode, Relative, Timestamp, TraceParent};

@@ -1,4 +1,4 @@
-//! What operators configure: lanes, quotas, budgets, schedules, webhooks, keys, namespaces, and the inbox.
+//! Resources that operators configure: lanes, quotas, budgets, schedules, webhooks, keys, namespaces, and the inbox.
 
 use crate::cli::{Cli, serve};
 use crate::snapshot::Snapshot;

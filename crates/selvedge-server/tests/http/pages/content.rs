@@ -1,4 +1,4 @@
-//! What the pages show, empty and with data.
+//! Content of the pages, empty and with data.
 
 use super::{PAGES, check_page, filled, visit};
 use crate::support::Server;
