@@ -24,6 +24,8 @@ class Supervised:
     def __init__(self, module: str, server: str, instance: str, **more: str) -> None:
         self._command = [sys.executable, "-c", f"import {module}; {module}.worker.run()"]
         self._environment = environment(server, SELVEDGE_INSTANCE=instance, **more)
+        # Held while a process is started or killed, so that `stop` never misses a successor that is being started.
+        self._lock = threading.Lock()
         self._stopped = False
         self.starts = 0
         self._process = self._start()
@@ -35,21 +37,24 @@ class Supervised:
         return subprocess.Popen(self._command, env=self._environment)
 
     def _supervise(self) -> None:
-        while not self._stopped:
+        while True:
             self._process.wait()
-            if not self._stopped:
+            with self._lock:
+                if self._stopped:
+                    return
                 self._process = self._start()
 
     def kill(self) -> None:
         """Ends the process as a crash does."""
-        self._process.kill()
+        with self._lock:
+            self._process.kill()
 
     def stop(self) -> None:
         """Ends the process for good."""
-        self._stopped = True
-        self._process.kill()
-        self._thread.join(20)
-        self._process.wait()
+        with self._lock:
+            self._stopped = True
+            self._process.kill()
+        self._thread.join()
 
 
 @contextlib.contextmanager

@@ -79,6 +79,9 @@ class Worker:
             if not supervised or self._stopping or code == 0 or self.starts == STARTS:
                 break
             await self._start_process()
+            if self._stopping:
+                # `end` was called while the successor was being started, and signalled its predecessor.
+                self.signal(signal.SIGKILL)
         self.exit_code = code
         self.changes.notify()
 
