@@ -103,7 +103,7 @@ impl Request {
         let mut tries = 0;
         loop {
             let error = match self.try_once().await {
-                Ok(response) => return Ok(response),
+                Ok(response) => return Ok(Response { tries: tries + 1, ..response }),
                 Err(error) => error,
             };
             let Some(delay) = self.retries.delay(&error, began.elapsed(), tries) else { return Err(error) };
@@ -140,7 +140,7 @@ impl Request {
         let read = async {
             let (status, body) = self.open(None).await?;
             let body = body.collect().await.map_err(|error| no_answer(error.to_string()))?.to_bytes();
-            Ok(Response { status: status.as_u16(), body, server: self.client.server().to_owned() })
+            Ok(Response { status: status.as_u16(), body, tries: 1, server: self.client.server().to_owned() })
         };
         match timeout(limit, read).await {
             Ok(answered) => answered,

@@ -13,6 +13,8 @@ pub struct Response {
     pub status: u16,
     /// The body.
     pub body: Bytes,
+    /// The number of times that the request was sent. More than one: an earlier answer was lost, or asked for patience.
+    pub tries: u32,
     pub(crate) server: String,
 }
 

@@ -1,7 +1,8 @@
 //! The only task of a worker: claims, starts handlers, reports finished attempts, processes heartbeats, drains.
 //!
 //! The task waits for everything in one `select!`, so its state needs no lock. At any time at most one waiting claim,
-//! one report and one heartbeat are outstanding. A report includes a claim unless a claim is already waiting.
+//! one report and one heartbeat are outstanding. A report includes a claim unless a claim is already waiting or answers
+//! are being lost.
 
 use super::handler::Handler;
 use super::handlers::RunningHandlers;
@@ -129,7 +130,7 @@ impl Driver {
         if self.reporting.is_some() || self.finished.is_empty() {
             return;
         }
-        let claim = self.next_claim();
+        let claim = self.next_claim().filter(|_| self.link.claims_with_reports());
         self.report_claims = claim.is_some();
         let later = self.finished.split_off(self.finished.len().min(OPS_MAX));
         let attempts = std::mem::replace(&mut self.finished, later);

@@ -29,9 +29,16 @@ impl Link {
             Connected::Embedded(embedded) => {
                 Link::Embedded(Embedded { namespace: embedded.clone(), instance, incarnation })
             }
-            Connected::Remote(client) => {
-                Link::Remote(Remote { client: client.clone(), instance, incarnation })
-            }
+            Connected::Remote(client) => Link::Remote(Remote::new(client.clone(), instance, incarnation)),
+        }
+    }
+
+    /// Reports whether claims should travel with reports. A claim inside a report has no idempotency key, so its leases are
+    /// found again only by a heartbeat or their expiry if the answer is lost; a separate claim is repeated with its key.
+    pub fn claims_with_reports(&self) -> bool {
+        match self {
+            Link::Embedded(_) => true,
+            Link::Remote(link) => link.is_reliable(),
         }
     }
 
