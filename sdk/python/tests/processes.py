@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -48,6 +49,11 @@ class Supervised:
         """Ends the process as a crash does."""
         with self._lock:
             self._process.kill()
+
+    def freeze(self) -> None:
+        """Suspends the process. Only `kill` ends that."""
+        with self._lock:
+            self._process.send_signal(signal.SIGSTOP)
 
     def stop(self) -> None:
         """Ends the process for good."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import functools
 import random
 import secrets
 import subprocess
@@ -15,8 +16,10 @@ from typing import Any
 import pytest
 
 from conftest import POSTGRES, create_database, drop_database
-from processes import environment, supervised
+from processes import Supervised, environment, supervised
+from selvedge import Client
 from selvedge.testing import Server
+from waiting import eventually
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -64,22 +67,46 @@ def test_the_example(example_server: tuple[Server, str], name: str) -> None:
     assert (found if isinstance(EXPECTED[name], str) else ast.literal_eval(found)) == EXPECTED[name]
 
 
+async def kill_after_claims(client: Client, worker: Supervised, times: int) -> None:
+    """Kills the worker shortly after it has claimed: the first time before it can begin, then at random moments."""
+    killed = 0
+    async for _ in client.events(types=["lease.acquired"], start="beginning"):
+        starts = worker.starts
+        await asyncio.sleep(random.uniform(0, 0.02) if killed else 0)
+        worker.kill()
+        killed += 1
+        if killed == times:
+            return
+
+        async def successors() -> int:
+            return worker.starts
+
+        await eventually(successors, starts.__lt__, "the start of a successor")
+
+
 @pytest.mark.parametrize(("example_server", "name"), [(name, name) for name in NAMES], indirect=["example_server"])
 async def test_the_example_while_its_worker_is_killed(example_server: tuple[Server, str], name: str) -> None:
     server, database = example_server
-    with supervised(name, server.url, f"{name}-{secrets.token_hex(4)}", DATABASE_URL=database) as worker:
-        demo = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-c",
-            f"import asyncio, {name}; print(repr(asyncio.run({name}.demo())))",
-            env=environment(server.url, DATABASE_URL=database),
-            stdout=subprocess.PIPE,
-        )
-        output = asyncio.ensure_future(demo.communicate())
-        for _ in range(3):
-            await asyncio.wait([output], timeout=random.uniform(0.4, 0.9))
-            worker.kill()
-        found = ast.literal_eval((await output)[0].decode().strip().splitlines()[-1])
+    instance = f"{name}-{secrets.token_hex(4)}"
+    async with server.client() as client:
+        with supervised(name, server.url, instance, DATABASE_URL=database) as worker:
+            # A frozen worker whose claim waits gets executions that it never begins.
+            look = functools.partial(client.transport.get, "/v1/workers")
+            await eventually(look, lambda page: any(item["lanes"] for item in page["items"]), "the first claim")
+            worker.freeze()
+            demo = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-c",
+                f"import asyncio, {name}; print(repr(asyncio.run({name}.demo())))",
+                env=environment(server.url, DATABASE_URL=database),
+                stdout=subprocess.PIPE,
+            )
+            killing = asyncio.ensure_future(kill_after_claims(client, worker, 5))
+            output, _ = await demo.communicate()
+            killing.cancel()
+        put_back = await client.transport.get("/v1/events", {"types": "lease.released,lease.orphaned,lease.expired"})
+    assert put_back["items"], "no kill met an attempt"
+    found = ast.literal_eval(output.decode().strip().splitlines()[-1])
     if name == "llm_race":
         # A killed model begins its answer again, in the stream of its next attempt.
         assert (found["answer"], found["loser"]) == ("Forty-two.", "cancelled")
