@@ -86,7 +86,9 @@ fn sources(directory: &std::path::Path, found: &mut Vec<String>) {
 
 #[test]
 fn every_file_and_directory_that_the_architecture_names_exists() {
-    let text = std::fs::read_to_string(workspace().join("ARCHITECTURE.md")).expect("the page exists");
+    let pages = ["ARCHITECTURE.md", "docs/internals.md"];
+    let text = pages.map(|page| std::fs::read_to_string(workspace().join(page)).expect("the page exists"));
+    let text = text.concat();
     let mut found = Vec::new();
     sources(&workspace().join("crates"), &mut found);
     let is_path = |name: &&str| {
