@@ -47,6 +47,9 @@ pub fn start(given: Option<&str>) -> Result<(), Failure> {
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // Otherwise a line that cannot be written is reported on standard error, too, and the failure of that panics: a
+        // full disk with the log on it would end the thread that writes to the store.
+        .log_internal_errors(false)
         .with_ansi(!json && std::io::stderr().is_terminal());
     match json {
         true => log.json().flatten_event(true).with_span_list(false).init(),
