@@ -1,16 +1,20 @@
 //! Measures handlers that do nothing, from submission to completion, through the worker of this SDK: the figure beside
-//! `selvedge bench queue --http`. Arguments: the address, and the number of executions.
+//! `selvedge bench queue --http`, with the same numbers of submitters, workers and outstanding executions. Arguments: the
+//! address, and the number of executions.
 
-use selvedge::{Context, Failure, Submission, Worker};
+use selvedge::{Context, Error, Failure, Submission, Worker};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use tokio::sync::{Notify, Semaphore};
+use tokio::task::JoinSet;
 
 /// The number of executions in one submission.
 const BATCH: u64 = 100;
+/// The number of tasks that submit.
+const SUBMITTERS: u64 = 4;
 /// The most executions that are submitted and not yet handled.
-const OUTSTANDING: usize = 2000;
+const OUTSTANDING: usize = 800;
 /// The number of workers, and of the slots of each.
 const WORKERS: (usize, usize) = (4, 100);
 
@@ -41,12 +45,26 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         );
     }
     let began = Instant::now();
-    for number in 0..executions.div_ceil(BATCH) {
-        let size = BATCH.min(executions - number * BATCH);
-        window.acquire_many(size as u32).await?.forget();
-        for submitted in namespace.submit_many((0..size).map(|_| Submission::new("noop"))).await? {
-            submitted?;
-        }
+    let batches = Arc::new(AtomicU64::new(0));
+    let mut submitters = JoinSet::new();
+    for _ in 0..SUBMITTERS {
+        let (namespace, window, batches) = (namespace.clone(), window.clone(), batches.clone());
+        submitters.spawn(async move {
+            loop {
+                let first = batches.fetch_add(1, Ordering::SeqCst) * BATCH;
+                let size = BATCH.min(executions.saturating_sub(first));
+                if size == 0 {
+                    return Ok::<_, Error>(());
+                }
+                window.acquire_many(size as u32).await.expect("the window is never closed").forget();
+                for submitted in namespace.submit_many((0..size).map(|_| Submission::new("noop"))).await? {
+                    submitted?;
+                }
+            }
+        });
+    }
+    for submitted in submitters.join_all().await {
+        submitted?;
     }
     all.notified().await;
     let mut completed = 0;
