@@ -1,8 +1,9 @@
-"""The programs of the guides to the first flow and to workers run as processes."""
+"""The programs of the guides and of the comparison run as processes."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import subprocess
 import sys
@@ -18,15 +19,17 @@ from waiting import state_of
 FOLDER = Path(__file__).parent
 
 
-def test_the_first_flow_publishes_two_pictures(own_server: Server) -> None:
-    ran = subprocess.run(
-        [sys.executable, FOLDER / "first_flow.py"],
-        env=environment(own_server.url),
-        capture_output=True,
-        text=True,
-        timeout=90,
-    )
-    assert ran.stdout == "['bytes of cat.jpg at 200', 'bytes of cat.jpg at 800']\n", ran.stderr
+@pytest.mark.parametrize(
+    ("program", "output"),
+    [
+        ("first_flow.py", r"\['bytes of cat\.jpg at 200', 'bytes of cat\.jpg at 800'\]\n"),
+        ("comparison_order.py", r"receipt \w{4}… for 990, approved by ada\n"),
+    ],
+)
+def test_the_program_prints_its_result(own_server: Server, program: str, output: str) -> None:
+    command = [sys.executable, FOLDER / program]
+    ran = subprocess.run(command, env=environment(own_server.url), capture_output=True, text=True, timeout=90)
+    assert re.fullmatch(output, ran.stdout), ran.stdout + ran.stderr
 
 
 async def test_a_worker_converts_films_until_it_is_stopped(own_server: Server) -> None:

@@ -1,4 +1,4 @@
-// The programs of the guides to the first flow and to workers run as processes.
+// The programs of the guides and of the comparison run as processes.
 
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
@@ -12,12 +12,18 @@ import { timeoutMs, until } from "../support.js";
 const path = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 const environment = (server: Server) => ({ ...process.env, SELVEDGE_SERVER: server.url });
 
-test("the first flow publishes two pictures", async () => {
-  await using server = await Server.start({ command: "serve" });
-  const options = { env: environment(server) };
-  const { stdout } = await promisify(execFile)(process.execPath, [path("first-flow.js")], options);
-  assert.equal(stdout, "[ 'bytes of cat.jpg at 200', 'bytes of cat.jpg at 800' ]\n");
-});
+const programs: Array<[string, RegExp]> = [
+  ["first-flow.js", /^\[ 'bytes of cat\.jpg at 200', 'bytes of cat\.jpg at 800' \]\n$/],
+  ["comparison-order.js", /^receipt \w{4}… for 990, approved by ada\n$/],
+];
+for (const [program, output] of programs) {
+  test(`${program} prints its result`, async () => {
+    await using server = await Server.start({ command: "serve" });
+    const options = { env: environment(server) };
+    const { stdout } = await promisify(execFile)(process.execPath, [path(program)], options);
+    assert.match(stdout, output);
+  });
+}
 
 test("a worker converts films until it is stopped", async () => {
   await using server = await Server.start({ command: "serve" });
