@@ -27,7 +27,7 @@ FOLDER = Path(__file__).parent
     ],
 )
 def test_the_program_prints_its_result(own_server: Server, program: str, output: str) -> None:
-    command = [sys.executable, FOLDER / program]
+    command = [sys.executable, str(FOLDER / program)]
     ran = subprocess.run(command, env=environment(own_server.url), capture_output=True, text=True, timeout=90)
     assert re.fullmatch(output, ran.stdout), ran.stdout + ran.stderr
 
