@@ -22,8 +22,9 @@ done
 # endregion: schedules
 
 # region: drain
-left='waiting,waiting_dependencies,delayed,held,active,suspended'
-while [ "$(selvedge list --server "$OLD" --state "$left" --json | wc -l)" -gt 0 ]; do
+states='waiting,waiting_dependencies,delayed,held,active,suspended'
+# A server that does not answer is not empty.
+until left=$(selvedge list --server "$OLD" --state "$states" --json) && [ -z "$left" ]; do
   sleep 1
 done
 # endregion: drain
