@@ -36,6 +36,7 @@ async def order(item: str, count: int) -> int:
 TOOLS: dict[str, Callable[..., Awaitable[Any]]] = {"stock": stock, "order": order}
 
 
+# region: agent
 @worker.task("agent")
 async def agent(ctx: Context, question: str) -> str:
     messages: list[Message] = [{"role": "user", "content": question}]
@@ -48,6 +49,9 @@ async def agent(ctx: Context, question: str) -> str:
         messages.append({"role": "tool", "result": result})
         await ctx.progress(turn * 10, f"used {message['tool']}")
     raise Permanent("the agent found no answer in ten turns")
+
+
+# endregion: agent
 
 
 async def demo() -> dict[str, Any]:

@@ -17,6 +17,7 @@ def send_mail(person: str, waitpoint: Waitpoint) -> None:
     print(f"mail to {person}: please answer {waitpoint.id}")
 
 
+# region: deploy
 @worker.task("deploy")
 async def deploy(ctx: Context, version: str) -> dict[str, Any]:
     approval = await ctx.approval(
@@ -26,6 +27,9 @@ async def deploy(ctx: Context, version: str) -> dict[str, Any]:
         raise Permanent(f"not deployed: {approval.verdict}")
     await ctx.step("roll out", print, f"deploying {version}")
     return {"version": version, "approved_by": sorted(vote.person for vote in approval.votes)}
+
+
+# endregion: deploy
 
 
 async def demo() -> dict[str, Any]:

@@ -27,6 +27,7 @@ async def report(ctx: Context) -> dict[str, Any]:
     return {"sum": ctx.upstream["sum"], "max": ctx.upstream["max"]}
 
 
+# region: submit
 async def demo() -> dict[str, Any]:
     flow = Flow("diamond")
     numbers = flow.add("load", load, [3, 5, 8])
@@ -36,6 +37,9 @@ async def demo() -> dict[str, Any]:
     ended = await (await client.submit_flow(flow)).result(timeout=60)
     assert ended.outcome == "completed"
     return dict(ended["report"])
+
+
+# endregion: submit
 
 
 async def main() -> dict[str, Any]:

@@ -19,6 +19,7 @@ async def summarise(ctx: Context, document: str) -> int:
     return len(document)
 
 
+# region: spawn
 @worker.task("summarise-all")
 async def summarise_all(ctx: Context, documents: list[str]) -> dict[str, int]:
     for number, document in enumerate(documents):
@@ -27,6 +28,9 @@ async def summarise_all(ctx: Context, documents: list[str]) -> dict[str, int]:
         )
     children = await ctx.join()  # holds no worker while the children run
     return {"documents": len(children), "characters": sum(child.result for child in children.values())}
+
+
+# endregion: spawn
 
 
 async def demo() -> dict[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 
 from selvedge import Client, Context, Worker
 
+# region: hello
 client = Client()
 worker = Worker(client)
 
@@ -25,6 +26,9 @@ async def demo() -> str:
 async def main() -> str:
     async with worker:  # starts; drains when the block ends
         return await demo()
+
+
+# endregion: hello
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ ANSWERS = {"quick": ["Forty", "-", "two", "."], "thorough": ["It", " depends", "
 SECONDS_PER_TOKEN = {"quick": 0.02, "thorough": 60.0}
 
 
+# region: frames
 @worker.task("model")
 async def model(ctx: Context, name: str) -> str:
     tokens = ANSWERS[name]
@@ -24,6 +25,9 @@ async def model(ctx: Context, name: str) -> str:
         await asyncio.sleep(SECONDS_PER_TOKEN[name])  # cancelled here if the other model is faster
         await ctx.frame(token)
     return "".join(tokens)
+
+
+# endregion: frames
 
 
 @worker.task("answer")

@@ -27,12 +27,16 @@ async def send_mail(order: int, key: str) -> str:
     return f"order {order} is confirmed"
 
 
+# region: place-order
 async def place_order(connection: psycopg.AsyncConnection[Any], item: str) -> str:
     """Inserts an order and submits its e-mail. The caller commits."""
     cursor = await connection.execute("insert into shop_orders (item) values (%s) returning id", [item])
     row = await cursor.fetchone()
     assert row is not None
     return str(await submit_in(connection, confirm_order, row[0], notify=True))
+
+
+# endregion: place-order
 
 
 async def demo() -> dict[str, Any]:

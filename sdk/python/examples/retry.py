@@ -17,6 +17,7 @@ class Charge:
     cents: int
 
 
+# region: charge
 @worker.task("charge")
 async def charge(ctx: Context, order: Charge) -> str:
     if order.card == "stolen":
@@ -26,6 +27,9 @@ async def charge(ctx: Context, order: Charge) -> str:
     if ctx.attempt == 1:
         raise Retry("the bank is busy", after=0.05)  # retried when the bank says so
     return f"charged {order.cents} with the key {ctx.idempotency_key[:8]}…"
+
+
+# endregion: charge
 
 
 async def demo() -> list[str]:

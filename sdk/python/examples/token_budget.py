@@ -11,6 +11,7 @@ client = Client()
 worker = Worker(client)
 
 
+# region: usage
 @worker.task("research")
 async def research(ctx: Context, budget: str) -> list[str]:
     async def ask(question: str) -> str:
@@ -20,6 +21,9 @@ async def research(ctx: Context, budget: str) -> list[str]:
         return answer
 
     return [await ctx.step(f"ask {question}", ask, question) for question in ("who", "when", "why")]
+
+
+# endregion: usage
 
 
 async def demo() -> dict[str, Any]:

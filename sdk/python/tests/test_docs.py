@@ -1,40 +1,84 @@
-"""Every Python block of the guide and the README is part of a file that is tested."""
+"""The code of the documentation is the code of tested files, and `scripts/docs-code` finds a page that differs."""
 
 from __future__ import annotations
 
-import re
-import textwrap
+import runpy
 from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parent.parent
-PAGES = [PACKAGE / "README.md", PACKAGE.parent.parent / "docs" / "sdk-python.md"]
-TESTED = [*(PACKAGE / "examples").glob("*.py"), PACKAGE / "tests" / "test_guide.py"]
+SCRIPT = Path(__file__).parent.parent.parent.parent / "scripts" / "docs-code"
+SOURCE = """import os
+
+# region: both
+def first():
+    # region: second
+    if True:
+        # a comment
+        return os
+    # endregion: second
+# endregion: both
+
+    # region: parts
+    a = 1
+    # endregion: parts
+    b = 2
+    # region: parts
+    c = 3
+    # endregion: parts
+"""
 
 
-def blocks(page: Path) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```$", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+docs_code = runpy.run_path(str(SCRIPT))
 
 
-def lines_of(text: str) -> list[str]:
-    return [line.rstrip() for line in text.strip("\n").splitlines()]
+def page(source: str, block: str, language: str = "python") -> str:
+    return f"# Title\n\n{source}\n```{language}\n{block}```\n"
 
 
-def contains(source: str, block: str) -> bool:
-    """Returns true if the lines of the block follow each other in the source, at any indentation."""
-    wanted, found = lines_of(block), lines_of(source)
-    for start in range(len(found) - len(wanted) + 1):
-        part = lines_of(textwrap.dedent("\n".join(found[start : start + len(wanted)])))
-        if part == wanted:
-            return True
-    return False
+def run(root: Path, text: str, *arguments: str) -> int:
+    (root / "docs").mkdir(exist_ok=True)
+    (root / "docs" / "page.md").write_text(text)
+    (root / "source.py").write_text(SOURCE)
+    return int(docs_code["main"](list(arguments), root))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_code_of_the_page_is_tested(page: Path) -> None:
-    sources = [path.read_text() for path in TESTED]
-    found = blocks(page)
-    assert found
-    for block in found:
-        assert any(contains(source, block) for source in sources), f"no tested file has:\n{block}"
+def test_the_code_of_every_page_is_tested(capsys: pytest.CaptureFixture[str]) -> None:
+    code = docs_code["main"]([])
+    assert code == 0, capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("region", "block"),
+    [
+        ("both", "def first():\n    if True:\n        # a comment\n        return os\n"),
+        ("second", "if True:\n    # a comment\n    return os\n"),
+        ("parts", "a = 1\n# …\nc = 3\n"),
+    ],
+)
+def test_a_block_that_differs_is_found_and_updated(tmp_path: Path, region: str, block: str) -> None:
+    source = f"<!-- code: source.py#{region} -->"
+    assert run(tmp_path, page(source, block)) == 0
+    assert run(tmp_path, page(source, block.replace("1", "2").replace("os", "sys"))) == 1
+    assert run(tmp_path, page(source, ""), "--update") == 0
+    assert (tmp_path / "docs" / "page.md").read_text() == page(source, block)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (page("", "a = 1\n"), "page.md:4: the block names no source"),
+        (page("<!-- code: source.py#none -->", "a = 1\n"), "there is no region none"),
+        (page("<!-- code: none.py#both -->", "a = 1\n"), "there is no file none.py"),
+    ],
+)
+def test_a_block_without_its_source_is_found(
+    tmp_path: Path, text: str, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path, text, "--update") == 1
+    assert problem in capsys.readouterr().err
+
+
+def test_a_marker_or_another_language_needs_no_source(tmp_path: Path) -> None:
+    assert run(tmp_path, page("", "a = 1\n", "python no-test: another system")) == 0
+    assert run(tmp_path, page("", "true\n", "sh")) == 0

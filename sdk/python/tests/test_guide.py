@@ -42,6 +42,7 @@ class Receipt:
 
 
 async def test_typed_tasks(client: Client, worker: Worker, lane: str) -> None:
+    # region: typed-tasks
     @worker.task("pay")
     async def pay(ctx: Context, invoice: Invoice) -> Receipt:
         return Receipt(number=7, paid=invoice.cents > 0)
@@ -49,6 +50,8 @@ async def test_typed_tasks(client: Client, worker: Worker, lane: str) -> None:
     @worker.task("resize")
     def resize(ctx: SyncContext, path: str, width: int = 800) -> str:
         return ctx.step("resize", lambda: f"{path} at {width}")
+
+    # endregion: typed-tasks
 
     async with worker:
         run = await client.submit(pay, Invoice(customer="Ada", cents=990), lane=lane)
@@ -64,9 +67,12 @@ async def test_batch(client: Client, lane: str) -> None:
     async def embed_all(texts: list[str]) -> list[list[float]]:
         return [[float(len(text))] for text in texts]
 
+    # region: batch
     @worker.batch_task("embed", max=64)
     async def embed(items: list[Item[str]]) -> list[list[float]]:
         return await embed_all([item.input for item in items])  # an exception in the list fails its item
+
+    # endregion: batch
 
     async with worker:
         runs = await client.submit_batch([{"kind": embed, "input": text, "lane": lane} for text in ("a", "bb")])
@@ -74,6 +80,7 @@ async def test_batch(client: Client, lane: str) -> None:
 
 
 async def test_waits(client: Client, worker: Worker, lane: str) -> None:
+    # region: ship
     @worker.task("ship")
     async def ship(ctx: Context, order: int) -> str:
         paid = await ctx.wait_for_signal("paid", timeout=timedelta(days=14))
@@ -81,6 +88,8 @@ async def test_waits(client: Client, worker: Worker, lane: str) -> None:
             return "the order was not paid in time"
         await ctx.wait("ready", Until.all(Until.signal("packed"), Until.signal("labelled")))
         return f"{paid.source} paid {paid.payload}"
+
+    # endregion: ship
 
     async with worker:
         run = await client.submit(ship, 1, lane=lane)
@@ -91,6 +100,7 @@ async def test_waits(client: Client, worker: Worker, lane: str) -> None:
 
 
 async def test_branches(client: Client, worker: Worker, lane: str) -> None:
+    # region: race
     @worker.task("ask")
     async def ask(ctx: Context, question: str) -> str:
         async def answered(ctx: Context) -> str:
@@ -103,6 +113,8 @@ async def test_branches(client: Client, worker: Worker, lane: str) -> None:
 
         return await ctx.race("first", {"answered": answered, "late": late})
 
+    # endregion: race
+
     async with worker:
         run = await client.submit(ask, "why?", lane=lane)
         await run.signal("answer", "because")
@@ -112,6 +124,7 @@ async def test_branches(client: Client, worker: Worker, lane: str) -> None:
 async def test_errors(client: Client, lane: str) -> None:
     messages: list[str] = []
     for kind, id in (("", None), ("greet", "00000000-0000-7000-8000-000000000000")):
+        # region: errors
         try:
             run = client.run(id) if id else await client.submit(kind, lane=lane)
             await run.result(timeout=60)
@@ -123,6 +136,7 @@ async def test_errors(client: Client, lane: str) -> None:
             messages.append(f"{problem.code} at {problem.pointer}")
         except (Problem, ConnectionFailed) as error:
             messages.append(f"not submitted, or not known: {error}")
+        # endregion: errors
     assert messages == ["invalid_field at /kind", "no such execution"]
 
 
@@ -137,10 +151,12 @@ async def test_flow(client: Client, worker: Worker, lane: str) -> None:
     async def notify(ctx: Context) -> Any:
         return ctx.upstream.outcomes["charge"]["error"]
 
+    # region: failure-edge
     flow = Flow("order", tags={"customer": "7"}, defaults={"lane": lane})
     paid = flow.add("charge", charge, True)
     flow.add("ship", "ship", after=paid)
     flow.add("notify", notify, after=paid.when("failure"))
+    # endregion: failure-edge
 
     async with worker:
         run = await client.submit_flow(flow)
@@ -158,23 +174,28 @@ async def test_events(client: Client, lane: str) -> None:
     run = await client.submit("nothing", lane=lane)
     await run.cancel()
     cursor = None
+    # region: events
     async with aclosing(client.events(cursor, ["execution.cancelled"], start="beginning")) as events:
         async for event in events:
             save(event["cursor"])  # a program that starts again continues behind it
             if event["execution"] == run.id:
                 break
+    # endregion: events
     assert saved
 
 
 def test_synchronous(server: Server, lane: str) -> None:
+    # region: synchronous
     with selvedge.sync.Client(server.url) as client:
         run = client.submit("greet", "Ada", lane=lane, idempotency_key=lane)
         print(run.explain()["reasons"][0]["message"])
         run.cancel(reason="not needed")
+        # endregion: synchronous
         with pytest.raises(NotCompleted):
             run.result(timeout=60)
 
 
+# region: reminder
 async def test_a_reminder_after_three_days(selvedge_server: Server) -> None:
     async with selvedge_server.client() as client:
         worker = Worker(client)
@@ -191,6 +212,9 @@ async def test_a_reminder_after_three_days(selvedge_server: Server) -> None:
             assert await run.result(timeout=20) == "a reminder for Ada"
 
 
+# endregion: reminder
+
+
 async def test_steps_with_a_key(client: Client, worker: Worker, lane: str) -> None:
     charges: list[str] = []
 
@@ -198,12 +222,15 @@ async def test_steps_with_a_key(client: Client, worker: Worker, lane: str) -> No
         charges.append(key)
         return len(charges)
 
+    # region: transfer
     @worker.task("transfer")
     async def transfer(ctx: Context, cents: int) -> str:
         receipt = await ctx.step("charge", charge, cents, key=ctx.idempotency_key)  # one key for all attempts
         if ctx.attempt == 0:
             raise ConnectionError("the ledger is away")  # the next attempt does not charge again
         return f"receipt {receipt}"
+
+    # endregion: transfer
 
     async with worker:
         assert await (await client.submit(transfer, 990, lane=lane)).result(timeout=20) == "receipt 1"

@@ -129,6 +129,28 @@ async def test_a_handler_that_hangs_is_cancelled_after_the_grace(client: Client,
         assert ended.value.outcome == "cancelled"
 
 
+async def test_a_handler_that_hangs_loses_its_attempt_after_the_timeout_and_its_slot_is_free(
+    client: Client, lane: str
+) -> None:
+    worker = Worker(client, lanes=[lane], concurrency=1)
+    cancelled = asyncio.Event()
+
+    @worker.task("hang")
+    async def hang(ctx: Context) -> str:
+        if ctx.attempt > 0:
+            return "second"
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+        return "first"
+
+    async with worker:
+        run = await client.submit(hang, lane=lane, retry=SOON, attempt_timeout=0.5)
+        assert await run.result(timeout=20) == "second"
+        await asyncio.wait_for(cancelled.wait(), 20)
+
+
 async def test_a_result_that_exists_is_kept_although_a_cancel_was_requested(
     client: Client, worker: Worker, lane: str
 ) -> None:

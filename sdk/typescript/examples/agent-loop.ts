@@ -21,6 +21,7 @@ async function think(question: string, history: string[]): Promise<Thought> {
 }
 
 export function tasks(worker: Worker): void {
+  // region: agent
   worker.task("agent", async (ctx, question: string) => {
     const history: string[] = [];
     for (let turn = 1; turn <= 10; turn += 1) {
@@ -31,6 +32,7 @@ export function tasks(worker: Worker): void {
     }
     throw new Permanent("no answer after ten turns");
   });
+  // endregion: agent
 }
 
 export async function main(client: Client): Promise<unknown> {

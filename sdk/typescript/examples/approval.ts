@@ -4,6 +4,7 @@ import { type Client, Permanent, type Worker } from "selvedge";
 
 export function tasks(worker: Worker): void {
   worker.task("deploy", async (ctx, version: string) => {
+    // region: approval
     const approval = await ctx.approval("approve", {
       of: ["ann", "bob", "cleo"],
       atLeast: 2,
@@ -13,6 +14,7 @@ export function tasks(worker: Worker): void {
       ask: (person, waitpoint) => sendMail(person, `${ctx.client.url}/approve/${waitpoint.id}#${waitpoint.token}`),
     });
     if (!approval.isApproved) throw new Permanent(`${version} is not deployed: ${approval.verdict}`);
+    // endregion: approval
     await ctx.step("deploy", () => `deployed ${version}`);
     return approval.votes.map((vote) => vote.person);
   });

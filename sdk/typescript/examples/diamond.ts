@@ -13,11 +13,13 @@ export function tasks(worker: Worker): void {
 }
 
 export async function main(client: Client): Promise<unknown> {
+  // region: submit
   const flow = new Flow("diamond", { tags: { example: "diamond" } });
   const numbers = flow.add("numbers", "load", 10);
   const sum = flow.add("sum", "sum", null, { after: numbers });
   const largest = flow.add("largest", "largest", null, { after: numbers });
   flow.add("text", "describe", null, { after: [sum, largest] });
   const ended = await (await client.submitFlow(flow)).result({ timeoutMs: 60_000 });
+  // endregion: submit
   return [ended.outcome, ended.results.text?.result];
 }

@@ -7,11 +7,13 @@ export function tasks(worker: Worker): void {
   worker.task("summarise-all", async (ctx, { documents, quota }: { documents: string[]; quota: string }) => {
     const children = new Flow();
     const retry = { maxRetries: 5, backoff: { type: "exponential", initialMs: 20 } } as const;
+    // region: spawn
     documents.forEach((document, index) => {
       children.add(`document-${index}`, "summarise", document, { quotas: [quota], retry });
     });
     await ctx.spawnFlow(children);
     const summaries = await ctx.join();
+    // endregion: spawn
     return documents.map((_, index) => summaries[`document-${index}`]?.result);
   });
   worker.task("summarise", async (ctx, document: string) => {

@@ -2,6 +2,7 @@
 
 import type { Client, Worker } from "selvedge";
 
+// region: hello
 export function tasks(worker: Worker): void {
   worker.task("greet", async (ctx, name: string) => {
     const length = await ctx.step("measure", () => name.length); // runs once, over all attempts
@@ -14,3 +15,4 @@ export async function main(client: Client): Promise<string> {
   const run = await client.submit<string>("greet", "Ada");
   return run.result({ timeoutMs: 60_000 });
 }
+// endregion: hello

@@ -18,6 +18,7 @@ async function* complete({ model, prompt, tokenMs }: Question, signal: AbortSign
 }
 
 export function tasks(worker: Worker): void {
+  // region: frames
   worker.task("ask-model", async (ctx, question: Question) => {
     let answer = "";
     for await (const token of complete(question, ctx.signal)) {
@@ -26,6 +27,7 @@ export function tasks(worker: Worker): void {
     }
     return answer;
   });
+  // endregion: frames
   worker.task("first-answer", (ctx) => Object.values(ctx.upstream)[0]);
 }
 

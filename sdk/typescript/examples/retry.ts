@@ -8,6 +8,7 @@ interface Order {
 }
 
 export function tasks(worker: Worker): void {
+  // region: order
   worker.task("order", async (ctx, order: Order) => {
     if (order.count < 1) throw new Permanent(`${order.count} is not a number of products`);
     const receipt = await ctx.step("charge", () => `receipt for ${order.count} ${order.product}`);
@@ -16,6 +17,7 @@ export function tasks(worker: Worker): void {
     if (ctx.attempt < failures) throw new Retry("too many requests", { afterMs: 20 });
     return ctx.step("ship", () => `shipped against ${receipt}`);
   });
+  // endregion: order
 }
 
 export async function main(client: Client): Promise<string[]> {

@@ -7,9 +7,11 @@ export function tasks(worker: Worker): void {
   worker.task("write-book", async (ctx, { chapters, budget }: { chapters: number; budget: string }) => {
     const book: string[] = [];
     for (let number = 1; number <= chapters; number += 1) {
+      // region: usage
       const { text, tokens } = await ctx.step(`chapter ${number}`, () => writeChapter(number));
       // The key makes spending count once, although later attempts come by here again.
       await ctx.usage(budget, { tokens }, { dedupKey: `${ctx.idempotencyKey}/${number}` });
+      // endregion: usage
       book.push(text);
     }
     return book.join(" ");
@@ -23,9 +25,13 @@ async function writeChapter(number: number): Promise<{ text: string; tokens: num
 
 export async function main(client: Client): Promise<unknown> {
   const budget = `book-${randomUUID()}`;
+  // region: budget
   await client.budgets.put(budget, { limits: { tokens: { hard: 1000, soft: 800 } }, onHard: "suspend" });
+  // endregion: budget
   const run = await client.submit<string>("write-book", { chapters: 4, budget }, { budgets: [budget] });
+  // region: events
   const events = client.events({ from: "beginning", execution: run.id, types: ["execution.suspended"] });
+  // endregion: events
   for await (const _ of events) break;
   const { usage } = await client.budgets.get(budget);
   // Stands for a person who looks at what was spent and agrees to more.

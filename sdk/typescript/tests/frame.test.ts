@@ -7,6 +7,7 @@ import { Server } from "selvedge/testing";
 
 test("the promised lines work", async () => {
   await using server = await Server.start({ manualClock: false });
+  // region: hello
   const client = new Client({ url: server.url });
   const worker = new Worker(client, { lanes: ["default"], concurrency: 10 });
   worker.task("greet", async (ctx, name: string) => {
@@ -15,6 +16,7 @@ test("the promised lines work", async () => {
   });
   await worker.start();
   const run = await client.submit("greet", "Ada");
+  // endregion: hello
   assert.equal(await run.result({ timeoutMs: 10_000 }), "Hello, Ada! (3)");
   const flow = new Flow("pair");
   const [a, b] = [flow.add("a", "greet", "Ada"), flow.add("b", "greet", "Bob")];

@@ -1,8 +1,8 @@
-// The package as users get it: generated types, the tarball in a clean directory, and the code of the guide.
+// The package as users get it: generated types, and the tarball in a clean directory.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -59,25 +59,5 @@ test("the packed tarball works and has types in a clean directory", async () => 
   } finally {
     await server.stop();
     rmSync(directory, { recursive: true });
-  }
-});
-
-test("the code of the guide and of the README is taken from tested files", () => {
-  const squeeze = (text: string) => text.replace(/\s+/g, " ");
-  const sources = ["examples", "tests"].flatMap((folder) =>
-    readdirSync(join(root, folder)).map((name) => squeeze(readFileSync(join(root, folder, name), "utf8"))),
-  );
-  const pages = [join(root, "README.md"), join(root, "../../docs/sdk-typescript.md")].filter(existsSync);
-  assert.equal(pages.length, 2);
-  for (const page of pages) {
-    const blocks = [...readFileSync(page, "utf8").matchAll(/```ts\n([\s\S]*?)```/g)].map((match) => match[1] ?? "");
-    assert.ok(blocks.length > 0, page);
-    for (const block of blocks) {
-      // An ellipsis stands for lines that the page leaves out.
-      for (const part of block.split(/^\s*\/\/ …\n/m)) {
-        const isTaken = sources.some((source) => source.includes(squeeze(part).trim()));
-        assert.ok(isTaken, `${page} has code that is in no tested file:\n${part}`);
-      }
-    }
   }
 });

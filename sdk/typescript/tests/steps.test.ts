@@ -51,8 +51,10 @@ clockTest("a step that fails is not recorded, and may be tried again in the same
 clockTest("sleeps, signals and timeouts take days, and no slot", async (bed) => {
   const worker = bed.worker({ concurrency: 1 });
   worker.task("remind", async (ctx) => {
+    // region: sleep-and-signal
     await ctx.sleep("a day", { days: 1 });
     const paid = await ctx.waitForSignal<number>("paid", { timeout: { days: 3 } });
+    // endregion: sleep-and-signal
     const again = await ctx.waitForSignal("again", { signal: "paid", timeout: { days: 3 } });
     await ctx.sleepUntil("the past", new Date(0));
     return [paid?.payload, paid?.source, again, ctx.attempt];
@@ -73,8 +75,10 @@ clockTest("sleeps, signals and timeouts take days, and no slot", async (bed) => 
 clockTest("conditions combine signals, times and operators", async (bed) => {
   const worker = bed.worker();
   worker.task("pack", async (ctx) => {
+    // region: condition
     const both = when.all(when.signal("paid"), when.any(when.signal("packed"), when.operator()));
     const { resumedBy, signals } = await ctx.wait("order", both);
+    // endregion: condition
     const late = await ctx.wait("late", when.sources(2, ["vote"]), { timeout: { hours: 1 } });
     return [resumedBy, signals.map((signal) => signal.name), late.resumedBy];
   });
@@ -113,19 +117,23 @@ clockTest("the winner of a race is recorded, and its losers are dropped", async 
   const worker = bed.worker();
   const aborted = deferred<unknown>();
   worker.task("ask", async (ctx) => {
+    // region: race
     const answer = await ctx.race("answer", {
       answered: async (ctx) => (await ctx.waitForSignal<string>("answer"))?.payload,
+      // endregion: race
       busy: async (ctx) => {
         ctx.signal.addEventListener("abort", () => aborted.resolve(ctx.signal.reason));
         if (ctx.attempt === 0) await ctx.step("prepare", () => null);
         await ctx.waitForSignal("never");
         return "unreachable";
       },
+      // region: race
       late: async (ctx) => {
         await ctx.sleep("nap", { days: 1 });
         return ctx.step("give up", () => "no answer");
       },
     });
+    // endregion: race
     await ctx.sleep("after", { days: 1 });
     return answer;
   });

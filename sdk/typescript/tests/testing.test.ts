@@ -5,6 +5,7 @@ import { test } from "node:test";
 import { Worker } from "selvedge";
 import { Server } from "selvedge/testing";
 
+// region: reminder
 test("a reminder comes after three days", async () => {
   const server = await Server.start();
   const worker = new Worker(server.client, { lanes: ["reminders"] });
@@ -19,6 +20,7 @@ test("a reminder comes after three days", async () => {
   await worker.drain();
   await server.stop();
 });
+// endregion: reminder
 
 test("a binary that does not exist is named", async () => {
   await assert.rejects(Server.start({ binary: "/nowhere/selvedge" }), /cannot start \/nowhere\/selvedge/);

@@ -207,10 +207,12 @@ storeTest("a batch handler takes several executions in one call and answers each
   const runs = (await bed.client.submitBatch(items)).map((item) => (item instanceof Run ? item : assert.fail(item)));
   const worker = bed.worker();
   const sizes: number[] = [];
+  // region: batch
   worker.batchTask("square", { max: 3 }, (entries: ReadonlyArray<{ input: number }>) => {
     sizes.push(entries.length);
     return entries.map(({ input }) => (input < 0 ? new Permanent("negative") : input * input));
   });
+  // endregion: batch
   await worker.start();
   const ends = await Promise.all(runs.map((run) => run.ended({ timeoutMs })));
   assert.deepEqual(
@@ -226,7 +228,9 @@ storeTest("schemas parse the input, and refuse one that does not fit", async (be
     if (typeof value !== "string") throw new Error("expected a string");
     return value;
   };
+  // region: schema
   const length = worker.task("length", { input: { parse } }, (_, text) => text.length);
+  // endregion: schema
   const standard = { "~standard": { validate: (value: unknown) => ({ value: Number(value) }) } };
   worker.task("double", { input: standard }, (_, number) => 2 * number);
   const strict = { "~standard": { validate: () => ({ issues: [{ message: "no" }] }) } };

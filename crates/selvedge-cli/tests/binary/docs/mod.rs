@@ -1,6 +1,6 @@
 //! The documentation: every shell block runs against a real server, and every name of the API is documented.
 //!
-//! A page is `README.md` or a file of `docs/`. Its blocks run in order, as one script; `page` has the rules.
+//! A page is `README.md` or a file of `docs/` or `docs/guides/`. Its blocks run in order, as one script; `page` has the rules.
 
 mod links;
 mod names;
@@ -10,6 +10,7 @@ mod run;
 
 use crate::support::Directory;
 use page::Page;
+use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 
 /// Returns the directory of the workspace.
@@ -19,8 +20,12 @@ fn workspace() -> PathBuf {
 
 /// Reads every page, with its path relative to the workspace.
 fn read_pages() -> Vec<(String, String)> {
-    let docs = std::fs::read_dir(workspace().join("docs")).expect("the workspace has a directory docs");
-    let docs = docs.map(|entry| format!("docs/{}", entry.expect("docs can be read").file_name().display()));
+    let list = |directory: &str| {
+        let entries = std::fs::read_dir(workspace().join(directory)).expect("the directory of pages exists");
+        let name = |entry: std::io::Result<DirEntry>| entry.expect("it can be read").file_name();
+        entries.map(|entry| format!("{directory}/{}", name(entry).display())).collect::<Vec<_>>()
+    };
+    let docs = list("docs").into_iter().chain(list("docs/guides"));
     let mut paths: Vec<String> = docs.filter(|path| path.ends_with(".md")).collect();
     paths.sort();
     paths.insert(0, "README.md".into());
