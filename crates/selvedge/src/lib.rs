@@ -53,6 +53,7 @@ pub mod limits;
 mod namespace;
 pub mod schedules;
 mod signal;
+mod sqlite;
 pub mod steps;
 mod streams;
 mod submission;
