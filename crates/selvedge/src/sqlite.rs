@@ -41,7 +41,8 @@ mod absent {
     use selvedge_store::{Error, Finding, Migrated, SchemaVersion};
     use std::path::Path;
 
-    const ABSENT: &str = "this program was built without the SQLite store; enable the feature sqlite of the crate selvedge";
+    const ABSENT: &str =
+        "this program was built without the SQLite store; enable the feature sqlite of the crate selvedge";
 
     fn refused<T>() -> Result<T, Error> {
         Err(Error::BadAddress(ABSENT.into()))

@@ -147,7 +147,8 @@ async fn answer(namespace: &Namespace, call: &Value) -> Result<Value, CallError>
             Ok(json!({ "name": text("name") }))
         }
         "put_schedule" => {
-            let schedule = namespace.set_schedule(text("name"), settings::schedule(&call["schedule"])?).await?;
+            let schedule =
+                namespace.set_schedule(text("name"), settings::schedule(&call["schedule"])?).await?;
             Ok(json!({
                 "name": schedule.name, "cron": schedule.cron, "time_zone": schedule.time_zone,
                 "overlap": schedule.overlap.as_str(), "catch_up": schedule.catch_up.as_str(), "paused": schedule.paused,
