@@ -22,6 +22,7 @@ mod every_store;
 mod flows;
 mod handlers;
 mod killed_process;
+mod misbehaving;
 #[allow(dead_code, reason = "not every test needs all of it")]
 #[path = "../../../selvedge-cli/tests/binary/support/place.rs"]
 mod place;
