@@ -79,8 +79,8 @@ pub use streams::{Frame, Frames, StreamTail, Summary};
 pub use submission::Submission;
 pub use transaction::PostgresTransaction;
 pub use worker::{
-    Approval, Context, Failure, Handle, IntoReturn, Next, ReceivedSignal, Return, SignalWaitResult, Task,
-    Until, Verdict, Vote, WaitResult, Waitpoint, Worker, WorkerSummary,
+    Approval, CancellationToken, Context, Failure, Handle, IntoReturn, Next, ReceivedSignal, Return,
+    SignalWaitResult, Task, Until, Verdict, Vote, WaitResult, Waitpoint, Worker, WorkerSummary,
 };
 
 pub use selvedge_client::{Options as ClientOptions, Retries as ClientRetries};
