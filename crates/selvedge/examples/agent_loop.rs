@@ -1,7 +1,10 @@
 //! An agent that calls tools in a loop until its model is satisfied. Every call of the model and of a tool is a durable step,
-//! so a crash in the middle repeats none of them. The model is a stand-in. The address is the first argument.
+//! so a crash in the middle repeats none of them. The model is a stand-in. Arguments: see `run`.
 
-use selvedge::{Backoff, Context, Failure, Submission, Worker};
+mod run;
+
+use run::ExampleError;
+use selvedge::{Backoff, Context, Failure, Namespace, Submission, Worker};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -39,19 +42,19 @@ async fn agent(ctx: Context) -> Result<String, Failure> {
     Err(Failure::permanent("the agent does not come to an end"))
 }
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let address = std::env::args().nth(1).unwrap_or_else(|| "memory:".into());
-    let connection = selvedge::connect(&address).await?;
-    let namespace = connection.namespace("default").await?;
-    let worker = Worker::new(namespace.clone(), "agents").handler("agent", agent).start()?;
+fn worker(namespace: Namespace) -> Worker {
+    Worker::new(namespace, "agents").handler("agent", agent)
+}
 
+async fn program(namespace: Namespace) -> Result<(), ExampleError> {
     let agent = Submission::new("agent").input(&40)?.backoff(Backoff::Fixed { delay_ms: 10 });
     let id = agent.submit(&namespace).await?.execution.id;
     let ended = namespace.result(id, Duration::from_secs(30)).await?.ok_or("the execution has not ended")?;
     println!("{}", ended.json::<String>()?);
-
-    worker.drain().await;
-    connection.close().await;
     Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<(), ExampleError> {
+    run::example(worker, program).await
 }

@@ -1,22 +1,29 @@
 //! A deployment that waits until two of three people agree. Each person gets a token of their own; while the execution
-//! waits, it occupies no worker. The address is the first argument.
+//! waits, it occupies no worker. Arguments: see `run`.
 
-use selvedge::{Context, Failure, Signal, Submission, Waitpoint, Worker};
+mod run;
+
+use run::ExampleError;
+use selvedge::events::{EventFilter, From};
+use selvedge::waitpoints::WaitpointFilter;
+use selvedge::{Context, ExecutionId, Failure, Namespace, Signal, Submission, Waitpoint, Worker};
 use std::time::Duration;
-use tokio::sync::mpsc;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-async fn deploy(ctx: Context, mail: mpsc::UnboundedSender<Waitpoint>) -> Result<String, Failure> {
+/// Stands for a mail with a link. Whoever has the token needs nothing else to answer.
+async fn send_mail(person: String, waitpoint: Waitpoint) -> Result<(), Failure> {
+    eprintln!("mail to {person}: please answer {}", waitpoint.id);
+    Ok(())
+}
+
+async fn deploy(ctx: Context) -> Result<String, Failure> {
     let approval = ctx
         .approval("deploy")
         .of(["ann", "bob", "cleo"])
         .at_least(2)
         .within(3 * DAY)
-        .ask(|_person, waitpoint| {
-            let mail = mail.clone();
-            async move { Ok(mail.send(waitpoint)?) }
-        })
+        .ask(|person, waitpoint| send_mail(person.to_string(), waitpoint))
         .await?;
     let people: Vec<String> = approval.votes.iter().map(|vote| vote.person.clone()).collect();
     match approval.is_approved() {
@@ -25,26 +32,48 @@ async fn deploy(ctx: Context, mail: mpsc::UnboundedSender<Waitpoint>) -> Result<
     }
 }
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let address = std::env::args().nth(1).unwrap_or_else(|| "memory:".into());
-    let connection = selvedge::connect(&address).await?;
-    let namespace = connection.namespace("default").await?;
-    let (mail, mut inbox) = mpsc::unbounded_channel();
-    let worker = Worker::new(namespace.clone(), "releases")
-        .handler("deploy", move |ctx: Context| deploy(ctx, mail.clone()))
-        .start()?;
-    let id = Submission::new("deploy").submit(&namespace).await?.execution.id;
+fn worker(namespace: Namespace) -> Worker {
+    Worker::new(namespace, "releases").handler("deploy", deploy)
+}
 
-    // Ann and Cleo agree, Bob declines.
-    for answer in [Signal::for_waitpoint(), Signal::new("deploy/reject"), Signal::for_waitpoint()] {
-        let waitpoint = inbox.recv().await.ok_or("nobody was asked")?;
-        namespace.deliver(waitpoint.id, &waitpoint.token, answer).await?;
-    }
+async fn program(namespace: Namespace) -> Result<(), ExampleError> {
+    let id = Submission::new("deploy").submit(&namespace).await?.execution.id;
+    vote(&namespace, id, "ann", Signal::for_waitpoint()).await?;
+    vote(&namespace, id, "bob", Signal::new("deploy/reject")).await?;
+    vote(&namespace, id, "cleo", Signal::for_waitpoint()).await?;
     let ended = namespace.result(id, Duration::from_secs(30)).await?.ok_or("the execution has not ended")?;
     println!("{}", ended.json::<String>()?);
-
-    worker.drain().await;
-    connection.close().await;
     Ok(())
+}
+
+/// Answers as the person would. An operator may answer without the token.
+async fn vote(
+    namespace: &Namespace,
+    execution: ExecutionId,
+    person: &str,
+    answer: Signal,
+) -> Result<(), ExampleError> {
+    let created = EventFilter {
+        types: vec!["waitpoint.created".into()],
+        execution: Some(execution),
+        ..EventFilter::default()
+    };
+    let mut created = namespace.subscribe(created, From::Beginning).await?;
+    let asked = WaitpointFilter {
+        execution: Some(execution),
+        source: Some(person.into()),
+        ..WaitpointFilter::default()
+    };
+    loop {
+        created.next().await?;
+        if let Some(waitpoint) = namespace.waitpoints(&asked, None, 1).await?.items.pop() {
+            namespace.answer(waitpoint.id, answer).await?;
+            return Ok(());
+        }
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), ExampleError> {
+    run::example(worker, program).await
 }

@@ -1,15 +1,13 @@
-//! A flow in the form of a diamond: one node, two that run in parallel, and one that joins them. The address is the first
-//! argument.
+//! A flow in the form of a diamond: one node, two that run in parallel, and one that joins them. Arguments: see `run`.
 
-use selvedge::{Context, Failure, Flow, Submission, Worker};
+mod run;
+
+use run::ExampleError;
+use selvedge::{Context, Failure, Flow, Namespace, Submission, Worker};
 use std::time::Duration;
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let address = std::env::args().nth(1).unwrap_or_else(|| "memory:".into());
-    let connection = selvedge::connect(&address).await?;
-    let namespace = connection.namespace("default").await?;
-    let worker = Worker::new(namespace.clone(), "numbers")
+fn worker(namespace: Namespace) -> Worker {
+    Worker::new(namespace, "numbers")
         .handler("load", |ctx: Context| async move { ctx.input::<Vec<u32>>() })
         .handler("sum", |ctx: Context| async move {
             Ok::<_, Failure>(ctx.upstream::<Vec<u32>>("load")?.iter().sum::<u32>())
@@ -21,8 +19,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             let (sum, largest): (u32, u32) = (ctx.upstream("sum")?, ctx.upstream("largest")?);
             Ok::<_, Failure>(format!("the sum is {sum}, the largest number {largest}"))
         })
-        .start()?;
+}
 
+async fn program(namespace: Namespace) -> Result<(), ExampleError> {
     let flow = Flow::new()
         .name("diamond")
         .node("load", Submission::new("load").input(&[3, 5, 7])?)
@@ -35,8 +34,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let flow = namespace.submit_flow(flow).await?;
     let result = flow.result(Duration::from_secs(30)).await?.ok_or("the flow has not ended")?;
     println!("{}", result.of::<String>("report")?);
-
-    worker.drain().await;
-    connection.close().await;
     Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<(), ExampleError> {
+    run::example(worker, program).await
 }

@@ -1,7 +1,9 @@
-//! A typed task, a worker and a result. The address is the first argument: `memory:`, `sqlite:PATH`, `postgres://…`, or a
-//! server at `http://…`.
+//! A typed task, a worker and a result. Arguments: see `run`.
 
-use selvedge::{Context, Failure, Submission, Task, Worker};
+mod run;
+
+use run::ExampleError;
+use selvedge::{Context, Failure, Namespace, Submission, Task, Worker};
 use std::time::Duration;
 
 struct Greet;
@@ -16,18 +18,18 @@ impl Task for Greet {
     }
 }
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let address = std::env::args().nth(1).unwrap_or_else(|| "memory:".into());
-    let connection = selvedge::connect(&address).await?;
-    let namespace = connection.namespace("default").await?;
-    let worker = Worker::new(namespace.clone(), "greeter").task(Greet).start()?;
+fn worker(namespace: Namespace) -> Worker {
+    Worker::new(namespace, "greeter").task(Greet)
+}
 
+async fn program(namespace: Namespace) -> Result<(), ExampleError> {
     let id = Submission::task::<Greet>(&"Ada".into())?.submit(&namespace).await?.execution.id;
     let ended = namespace.result(id, Duration::from_secs(30)).await?.ok_or("the execution has not ended")?;
     println!("{}", ended.json::<String>()?);
-
-    worker.drain().await;
-    connection.close().await;
     Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<(), ExampleError> {
+    run::example(worker, program).await
 }

@@ -1,7 +1,10 @@
 //! Two models are asked; the first answer wins and the other call is cancelled. The tokens are streamed. The models are
-//! stand-ins, so that the example needs no key. The address is the first argument.
+//! stand-ins, so that the example needs no key. Arguments: see `run`.
 
-use selvedge::{Context, Failure, Flow, Outcome, Submission, Worker};
+mod run;
+
+use run::ExampleError;
+use selvedge::{Context, Failure, Flow, Namespace, Outcome, Submission, Worker};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -24,16 +27,13 @@ async fn ask(ctx: Context) -> Result<String, Failure> {
     Ok(format!("{model}: {}", tokens.concat()))
 }
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let address = std::env::args().nth(1).unwrap_or_else(|| "memory:".into());
-    let connection = selvedge::connect(&address).await?;
-    let namespace = connection.namespace("default").await?;
-    let worker = Worker::new(namespace.clone(), "models")
+fn worker(namespace: Namespace) -> Worker {
+    Worker::new(namespace, "models")
         .handler("ask", ask)
         .handler("answer", |ctx: Context| async move { ctx.winner::<String>() })
-        .start()?;
+}
 
+async fn program(namespace: Namespace) -> Result<(), ExampleError> {
     let question =
         |model: &str, token_ms| Submission::new("ask").input(&Question { model: model.into(), token_ms });
     let race = Flow::race("answer", [question("fast", 10)?, question("thorough", 60_000)?]);
@@ -42,13 +42,16 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{}", result.of::<String>("winner")?);
 
     let (fast, thorough) = (flow.execution("runner-1"), flow.execution("runner-2"));
+    // The frames of the last attempt. A model that was interrupted began its answer again.
     let frames = namespace.frames(fast.ok_or("no such node")?, None, 0, 100).await?.frames;
     println!("streamed {} tokens", frames.len());
     let cancelled = namespace.result(thorough.ok_or("no such node")?, Duration::from_secs(30)).await?;
     let cancelled = cancelled.ok_or("the other call has not ended")?;
     println!("the other call was cancelled: {}", cancelled.outcome == Outcome::Cancelled);
-
-    worker.drain().await;
-    connection.close().await;
     Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<(), ExampleError> {
+    run::example(worker, program).await
 }

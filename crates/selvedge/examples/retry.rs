@@ -1,6 +1,9 @@
-//! A handler that fails twice and is retried. Its durable step runs once, over all attempts. The address is the first argument.
+//! A handler that fails twice and is retried. Its durable step runs once, over all attempts. Arguments: see `run`.
 
-use selvedge::{Backoff, Context, Failure, Submission, Worker};
+mod run;
+
+use run::ExampleError;
+use selvedge::{Backoff, Context, Failure, Namespace, Submission, Worker};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -18,22 +21,20 @@ async fn order(ctx: Context, charged: Arc<AtomicU32>) -> Result<String, Failure>
     Ok(format!("shipped after {} attempts, charged {receipt} time", ctx.attempt() + 1))
 }
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let address = std::env::args().nth(1).unwrap_or_else(|| "memory:".into());
-    let connection = selvedge::connect(&address).await?;
-    let namespace = connection.namespace("default").await?;
+fn worker(namespace: Namespace) -> Worker {
     let charged = Arc::new(AtomicU32::new(0));
-    let worker = Worker::new(namespace.clone(), "shop")
-        .handler("order", move |ctx: Context| order(ctx, charged.clone()))
-        .start()?;
+    Worker::new(namespace, "shop").handler("order", move |ctx: Context| order(ctx, charged.clone()))
+}
 
+async fn program(namespace: Namespace) -> Result<(), ExampleError> {
     let order = Submission::new("order").max_retries(5).backoff(Backoff::Fixed { delay_ms: 10 });
     let id = order.submit(&namespace).await?.execution.id;
     let ended = namespace.result(id, Duration::from_secs(30)).await?.ok_or("the execution has not ended")?;
     println!("{}", ended.json::<String>()?);
-
-    worker.drain().await;
-    connection.close().await;
     Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<(), ExampleError> {
+    run::example(worker, program).await
 }

@@ -1,10 +1,9 @@
 //! Store addresses: parsed once, and displayed without passwords.
 
-use crate::{Error, Store};
+use crate::{Error, Store, sqlite};
 use selvedge_memory::{Clock, MemoryStore};
 use selvedge_postgres::diagnosis as postgres_diagnosis;
 use selvedge_postgres::{PostgresStore, Settings as PostgresSettings};
-use selvedge_sqlite::{SqliteStore, diagnosis as sqlite_diagnosis};
 use selvedge_store::{Finding, Migrated, SchemaVersion};
 use std::fmt;
 use std::path::PathBuf;
@@ -28,7 +27,7 @@ const FORMS: &str = "sqlite:PATH, postgres://USER@HOST/DATABASE or memory:";
 pub enum Address {
     /// In the memory of this process. All data is lost when the process exits.
     Memory,
-    /// The SQLite file at this path. One process at a time can open it.
+    /// The SQLite file at this path. One process at a time can open it. Needs the feature `sqlite`, which is on by default.
     Sqlite(PathBuf),
     /// The PostgreSQL database at this URL, shared by any number of processes.
     Postgres(String),
@@ -102,10 +101,24 @@ fn masked(url: &str) -> String {
 /// An open store.
 pub struct OpenStore {
     store: Arc<dyn Store>,
-    sqlite: Option<Arc<SqliteStore>>,
+    /// Tells the store the URL at which this process serves it.
+    tell_url: Option<Box<dyn Fn(&str) + Send + Sync>>,
 }
 
 impl OpenStore {
+    fn new(store: Arc<dyn Store>) -> OpenStore {
+        OpenStore { store, tell_url: None }
+    }
+
+    /// Returns a store that is told the URL at which this process serves it.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn told_its_url(
+        store: Arc<dyn Store>,
+        tell_url: impl Fn(&str) + Send + Sync + 'static,
+    ) -> OpenStore {
+        OpenStore { store, tell_url: Some(Box::new(tell_url)) }
+    }
+
     /// Returns the store.
     pub fn store(&self) -> Arc<dyn Store> {
         self.store.clone()
@@ -114,8 +127,8 @@ impl OpenStore {
     /// Sets the URL at which this process serves the store. A second process that tries to open the same SQLite file
     /// gets an error that names this URL.
     pub fn served_at(&self, url: &str) {
-        if let Some(sqlite) = &self.sqlite {
-            sqlite.set_address(url);
+        if let Some(tell_url) = &self.tell_url {
+            tell_url(url);
         }
     }
 }
@@ -132,22 +145,18 @@ impl Address {
             return Err(bad("a manual clock needs the store memory:".into()));
         };
         let store = Arc::new(MemoryStore::with_clock(Clock::manual(Clock::system().now())));
-        Ok(OpenStore { store, sqlite: None })
+        Ok(OpenStore::new(store))
     }
 
     /// Opens the store, with other settings if it is on Postgres.
     pub async fn open_with(&self, postgres: PostgresSettings) -> Result<OpenStore, Error> {
-        let mut sqlite = None;
-        let store: Arc<dyn Store> = match self {
-            Address::Memory => Arc::new(MemoryStore::new()),
-            Address::Sqlite(path) => {
-                let opened = Arc::new(SqliteStore::open(path).await?);
-                sqlite = Some(opened.clone());
-                opened
+        Ok(match self {
+            Address::Memory => OpenStore::new(Arc::new(MemoryStore::new())),
+            Address::Sqlite(path) => sqlite::open(path).await?,
+            Address::Postgres(url) => {
+                OpenStore::new(Arc::new(PostgresStore::connect_with(url, postgres).await?))
             }
-            Address::Postgres(url) => Arc::new(PostgresStore::connect_with(url, postgres).await?),
-        };
-        Ok(OpenStore { store, sqlite })
+        })
     }
 }
 
@@ -158,7 +167,7 @@ impl Address {
             Address::Memory => {
                 vec![Finding::ok("memory", "the store lives in the memory of its server, and nowhere else")]
             }
-            Address::Sqlite(path) => sqlite_diagnosis::diagnose(path, &Default::default()).await,
+            Address::Sqlite(path) => sqlite::diagnose(path).await,
             Address::Postgres(url) => {
                 postgres_diagnosis::diagnose(url, &PostgresSettings::default(), &Default::default()).await
             }
@@ -169,7 +178,7 @@ impl Address {
     pub async fn schema_version(&self) -> Result<SchemaVersion, Error> {
         Ok(match self {
             Address::Memory => return Err(bad(NO_SCHEMA.into())),
-            Address::Sqlite(path) => sqlite_diagnosis::schema_version(path).await?,
+            Address::Sqlite(path) => sqlite::schema_version(path).await?,
             Address::Postgres(url) => {
                 postgres_diagnosis::schema_version(url, &PostgresSettings::default()).await?
             }
@@ -180,7 +189,7 @@ impl Address {
     pub async fn migrate(&self) -> Result<Migrated, Error> {
         Ok(match self {
             Address::Memory => return Err(bad(NO_SCHEMA.into())),
-            Address::Sqlite(path) => selvedge_sqlite::migrate(path).await?,
+            Address::Sqlite(path) => sqlite::migrate(path).await?,
             Address::Postgres(url) => selvedge_postgres::migrate(url, &PostgresSettings::default()).await?,
         })
     }

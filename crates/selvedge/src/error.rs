@@ -81,6 +81,16 @@ impl Error {
         Error::Invalid(Refusal::field(pointer, detail))
     }
 
+    /// Refuses a call that an embedded engine cannot do.
+    pub(crate) fn needs_server(reason: &str) -> Error {
+        Error::Invalid(Refusal {
+            code: "needs_server".into(),
+            message: format!("{reason}; connect to one with its address"),
+            pointer: None,
+            status: None,
+        })
+    }
+
     /// Returns the refusal, if the engine refused the call.
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
@@ -93,7 +103,8 @@ impl Error {
         }
     }
 
-    /// Returns the stable code: that of the refusal, or `unavailable`, `closed`, `bad_address` or `failed`.
+    /// Returns the stable code: that of the refusal, or `unavailable`, `closed`, `bad_address` or `failed`. The code `needs_server`
+    /// is that of a call which an embedded engine cannot do.
     pub fn code(&self) -> &str {
         match self {
             Error::Unavailable(_) => "unavailable",

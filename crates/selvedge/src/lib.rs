@@ -39,7 +39,8 @@
 //! - [`Worker`] runs handlers, which receive a [`Context`] and return a value, a [`Return`] or a [`Failure`];
 //! - [`steps`] explains durable steps and durable waits in handlers;
 //! - [`Signal`] sends data to an execution, before or while it waits for that signal;
-//! - [`events`] explains subscriptions to the event log.
+//! - [`events`] explains subscriptions to the event log;
+//! - [`limits`], [`schedules`], [`webhooks`] and [`waitpoints`] have the settings and views of these objects.
 
 mod address;
 mod connection;
@@ -50,12 +51,16 @@ mod execution;
 mod flow;
 pub mod limits;
 mod namespace;
+pub mod schedules;
 mod signal;
+mod sqlite;
 pub mod steps;
 mod streams;
 mod submission;
 pub mod testing;
 mod transaction;
+pub mod waitpoints;
+pub mod webhooks;
 mod wire;
 mod worker;
 
@@ -72,9 +77,10 @@ pub use namespace::{Cancel, Namespace};
 pub use signal::{Delivered, Signal};
 pub use streams::{Frame, Frames, StreamTail, Summary};
 pub use submission::Submission;
+pub use transaction::PostgresTransaction;
 pub use worker::{
-    Approval, Context, Failure, Handle, IntoReturn, Next, ReceivedSignal, Return, SignalWaitResult, Task,
-    Until, Verdict, Vote, WaitResult, Waitpoint, Worker, WorkerSummary,
+    Approval, CancellationToken, Context, Failure, Handle, IntoReturn, Next, ReceivedSignal, Return,
+    SignalWaitResult, Task, Until, Verdict, Vote, WaitResult, Waitpoint, Worker, WorkerSummary,
 };
 
 pub use selvedge_client::{Options as ClientOptions, Retries as ClientRetries};

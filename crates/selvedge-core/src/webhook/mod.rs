@@ -10,9 +10,11 @@
 //! Signing secrets are derived from the root secret, the id of the webhook and the number of the key. Only numbers are
 //! stored.
 
+mod check;
 mod delivery;
 mod signature;
 
+pub use check::{check_types, check_url};
 pub use delivery::{Attempted, Delivery, DeliveryDetail, DeliveryId, DeliveryState, Outcome};
 pub use signature::{SECRET_PREFIX, secret_text, sign};
 

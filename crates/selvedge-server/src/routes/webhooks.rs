@@ -15,11 +15,11 @@ use crate::wire::path::{PathDelivery, PathName};
 use crate::wire::query::Query;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
-use selvedge_core::fact::EVENT_TYPES;
 use selvedge_core::rules::keyed::Answered;
 use selvedge_core::rules::webhook::WebhookPatch;
 use selvedge_core::webhook::{
     Delivery, DeliveryState, EVERY_TYPE, PauseReason, SigningKey, Webhook, WebhookConfig, WebhookFilter,
+    check_types,
 };
 use selvedge_core::{ExecutionId, FlowId, Name, Permission, Refusal};
 
@@ -169,24 +169,6 @@ pub async fn test(caller: Caller, PathName(name): PathName, body: RequestBody) -
 fn unstored(mut response: Response) -> Response {
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
-}
-
-/// Checks `types`: names of event types, or `*` alone for all. Returns them in order; all as an empty list.
-fn check_types(mut types: Vec<String>) -> Result<Vec<String>, Refusal> {
-    let refused = |detail: String| Err(Refusal::field("/types", detail));
-    if types.is_empty() {
-        return refused("is empty; name event types, or \"*\" alone for all".into());
-    }
-    if types == [EVERY_TYPE] {
-        return Ok(Vec::new());
-    }
-    if let Some(unknown) = types.iter().find(|word| !EVENT_TYPES.contains(&word.as_str())) {
-        let known = EVENT_TYPES.join(", ");
-        return refused(format!("has {unknown:?}; there are {known}, or \"*\" alone for all"));
-    }
-    types.sort();
-    types.dedup();
-    Ok(types)
 }
 
 fn read_filter(fields: &mut Fields<'_>, name: &'static str) -> Result<Option<WebhookFilter>, Refusal> {

@@ -5,8 +5,7 @@
 //! of the server.
 
 use axum::http::Uri;
-use selvedge_core::Refusal;
-use selvedge_core::webhook::URL_LIMIT;
+use selvedge_core::{Refusal, webhook};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The host of a URL that was checked.
@@ -31,12 +30,7 @@ pub fn check_url(pointer: &str, url: &str, allow_private: bool) -> Result<(), Re
 
 /// Parses and checks a URL. The error begins with a verb; it does not contain the URL, whose query may be secret.
 pub fn parse(url: &str, allow_private: bool) -> Result<Target, String> {
-    if url.len() > URL_LIMIT {
-        return Err(format!("has {} bytes; at most {URL_LIMIT} are allowed", url.len()));
-    }
-    if url.contains('#') {
-        return Err("has a fragment, which is never sent; leave it out".into());
-    }
+    webhook::check_url(url)?;
     let uri: Uri = url.parse().map_err(|_| "is not an absolute URL, such as https://example.com/hook")?;
     let is_tls = match uri.scheme_str() {
         Some("https") => true,
@@ -139,6 +133,7 @@ fn is_public_v6(ip: Ipv6Addr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use selvedge_core::webhook::URL_LIMIT;
 
     #[test]
     fn only_public_addresses_are_allowed() {

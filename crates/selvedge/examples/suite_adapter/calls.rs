@@ -1,12 +1,9 @@
 //! The client of a scenario.
 
-use crate::actions::amounts;
+use crate::settings::{self, flow, submission};
 use crate::{AdapterError, print};
 use selvedge::events::{EventFilter, From};
-use selvedge::{
-    Backoff, Client, EdgeCondition, Ended, Error, ExecutionId, Flow, FlowId, Join, Namespace, Retry, Signal,
-    Submission, Submitted, WaitpointId,
-};
+use selvedge::{Client, Ended, Error, ExecutionId, FlowId, Namespace, Signal, Submitted, WaitpointId};
 use serde_json::{Value, json};
 use std::io::BufRead;
 use std::time::Duration;
@@ -28,10 +25,10 @@ pub async fn run(client: Client) -> Result<(), AdapterError> {
     let mut running = JoinSet::new();
     while let Some(line) = calls.recv().await {
         let call: Value = serde_json::from_str(&line)?;
-        let (client, namespace) = (client.clone(), client.namespace("default")?);
+        let namespace = client.namespace("default")?;
         running.spawn(async move {
             let id = call["id"].clone();
-            print(&match answer(&client, &namespace, &call).await {
+            print(&match answer(&namespace, &call).await {
                 Ok(value) => json!({ "id": id, "ok": value }),
                 Err(failed) => json!({ "id": id, "error": failed.0 }),
             });
@@ -63,12 +60,11 @@ fn wrong(what: &str) -> CallError {
     CallError(json!({ "code": "adapter", "status": null, "detail": what }))
 }
 
-async fn answer(client: &Client, namespace: &Namespace, call: &Value) -> Result<Value, CallError> {
+async fn answer(namespace: &Namespace, call: &Value) -> Result<Value, CallError> {
     let text = |name: &str| call[name].as_str().unwrap_or_default();
     let id = |name: &str| Uuid::parse_str(text(name)).map_err(|_| wrong(name));
     let execution = || id("execution").map(ExecutionId);
     let wait = Duration::from_millis(call["timeout_ms"].as_u64().unwrap_or_default());
-    let http = client.http();
     match text("call") {
         "submit" => Ok(submitted(&namespace.submit(submission(call)?).await?)),
         "submit_batch" => {
@@ -146,25 +142,28 @@ async fn answer(client: &Client, namespace: &Namespace, call: &Value) -> Result<
             }
             Ok(Value::Null)
         }
-        // Settings of these have no method of the SDK that takes their JSON; its HTTP client does.
-        "put_budget" => sent(http.put(&["budgets", text("name")]).json(&call["budget"])).await,
-        "put_schedule" => sent(http.put(&["schedules", text("name")]).json(&call["schedule"])).await,
+        "put_budget" => {
+            namespace.set_budget(text("name"), settings::budget(&call["budget"])).await?;
+            Ok(json!({ "name": text("name") }))
+        }
+        "put_schedule" => {
+            let schedule =
+                namespace.set_schedule(text("name"), settings::schedule(&call["schedule"])?).await?;
+            Ok(json!({
+                "name": schedule.name, "cron": schedule.cron, "time_zone": schedule.time_zone,
+                "overlap": schedule.overlap.as_str(), "catch_up": schedule.catch_up.as_str(), "paused": schedule.paused,
+            }))
+        }
         "run_schedule" => {
-            let run = sent(http.post(&["schedules", text("name"), "run"])).await?;
-            let id = if run["execution"].is_object() { &run["execution"]["id"] } else { &run["execution"] };
-            Ok(json!({ "execution": id }))
+            let run = namespace.run_schedule(text("name")).await?;
+            Ok(json!({ "execution": run.execution() }))
         }
         "delete_schedule" => {
-            sent(http.delete(&["schedules", text("name")])).await?;
+            namespace.remove_schedule(text("name")).await?;
             Ok(json!({ "removed": true }))
         }
         other => Err(wrong(&format!("the adapter does not know the call {other:?}"))),
     }
-}
-
-async fn sent(request: selvedge_client::Request) -> Result<Value, CallError> {
-    let answer = request.send().await.map_err(Error::from)?;
-    Ok(answer.json().map_err(Error::from)?)
 }
 
 async fn events(namespace: &Namespace, call: &Value) -> Result<Value, CallError> {
@@ -202,85 +201,4 @@ fn submitted(done: &Submitted) -> Value {
 fn ended(end: &Ended) -> Value {
     let error = end.error.as_ref().map(|error| json!({ "message": error.message, "class": error.class }));
     json!({ "outcome": end.outcome, "result": end.result.as_deref().map(parsed), "error": error })
-}
-
-fn submission(fields: &Value) -> Result<Submission, CallError> {
-    let mut submission = Submission::new(fields["kind"].as_str().unwrap_or_default());
-    if let Some(input) = fields.get("input") {
-        submission = submission.input(input)?;
-    }
-    if let Some(lane) = fields["lane"].as_str() {
-        submission = submission.lane(lane);
-    }
-    if let Some(key) = fields["idempotency_key"].as_str() {
-        submission = submission.idempotency_key(key);
-    }
-    for (name, value) in fields["tags"].as_object().into_iter().flatten() {
-        submission = submission.tag(name, value.as_str().unwrap_or_default());
-    }
-    if let Some(delay) = fields["delay_ms"].as_u64() {
-        submission = submission.delay(Duration::from_millis(delay));
-    }
-    if fields["retry"].is_object() {
-        submission = submission.retry(retry(&fields["retry"])?);
-    }
-    for budget in fields["budgets"].as_array().into_iter().flatten() {
-        submission = match budget.as_str() {
-            Some(name) => submission.budget(name),
-            None => submission
-                .budget_reserving(budget["name"].as_str().unwrap_or_default(), amounts(&budget["reserve"])),
-        };
-    }
-    for capability in fields["capabilities"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        submission = submission.capability(capability);
-    }
-    Ok(submission)
-}
-
-fn retry(fields: &Value) -> Result<Retry, CallError> {
-    let mut retry = Retry::default();
-    if let Some(max) = fields["max_retries"].as_u64() {
-        retry.max_retries = max as u32;
-    }
-    if let Some(max) = fields["max_interruptions"].as_u64() {
-        retry.max_interruptions = max as u32;
-    }
-    let number = |name: &str, default: i64| fields["backoff"][name].as_i64().unwrap_or(default);
-    match fields["backoff"]["type"].as_str() {
-        Some("fixed") => retry.backoff = Backoff::Fixed { delay_ms: number("delay_ms", 0) },
-        Some(_) => {
-            retry.backoff = Backoff::Exponential {
-                initial_ms: number("initial_ms", 1000),
-                multiplier: fields["backoff"]["multiplier"].as_f64().unwrap_or(2.0),
-                max_ms: number("max_ms", 60_000),
-                jitter: fields["backoff"]["jitter"].as_bool().unwrap_or(true),
-            }
-        }
-        None => {}
-    }
-    Ok(retry)
-}
-
-fn flow(fields: &Value) -> Result<Flow, CallError> {
-    let mut flow = Flow::new();
-    if let Some(name) = fields["name"].as_str() {
-        flow = flow.name(name);
-    }
-    if let Some(key) = fields["idempotency_key"].as_str() {
-        flow = flow.idempotency_key(key);
-    }
-    for node in fields["nodes"].as_array().into_iter().flatten() {
-        let name = node["name"].as_str().unwrap_or_default();
-        flow = flow.node(name, submission(node)?);
-        let when = node["when"].as_str().and_then(EdgeCondition::parse).unwrap_or_default();
-        for upstream in node["after"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-            flow = flow.edge_when(upstream, name, when);
-        }
-        flow = match (node["policy"].as_str(), node["policy"]["quorum"].as_u64()) {
-            (Some("any_of"), _) => flow.join(name, Join::any_of()),
-            (_, Some(k)) => flow.join(name, Join::quorum(k as u32)),
-            _ => flow,
-        };
-    }
-    Ok(flow)
 }

@@ -6,6 +6,7 @@
 
 mod actions;
 mod calls;
+mod settings;
 mod tasks;
 
 use selvedge::Client;

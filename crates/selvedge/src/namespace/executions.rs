@@ -5,18 +5,16 @@ use crate::execution::EndedItem;
 use crate::wire::submissions::SubmissionBody;
 use crate::{
     Ended, Error, Execution, ExecutionFilter, ExecutionId, Explanation, Page, Submission, Submitted,
-    Timestamp,
 };
 use bytes::Bytes;
 use selvedge_client::Problem;
 use selvedge_core::Draft;
-use selvedge_core::filter::{ListPosition, Payloads};
-use selvedge_engine::request::times;
+use selvedge_core::filter::Payloads;
+use selvedge_engine::request::{cursors, times};
 use selvedge_store::Stored;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use tokio::time::Instant;
-use uuid::Uuid;
 
 #[derive(Serialize)]
 struct Batch<'a> {
@@ -113,11 +111,11 @@ impl Namespace {
                 wanted.tags = tags.collect();
                 wanted.submitted_after = *submitted_after;
                 wanted.submitted_before = *submitted_before;
-                let after = cursor.map(parse_cursor).transpose()?;
+                let after = cursor.map(cursors::parse_cursor).transpose()?;
                 let (views, next) = namespace.list(&wanted, after, limit, Payloads::NONE).await?;
                 Ok(Page {
                     items: views.into_iter().map(Execution::from).collect(),
-                    next_cursor: next.map(format_cursor),
+                    next_cursor: next.map(cursors::format_cursor),
                 })
             }
             Connected::Remote(client) => {
@@ -213,21 +211,4 @@ pub(super) async fn read_row(
     }
     let stored = Stored { execution: row, input: Bytes::new(), result: None, renewed_at: None };
     Ok(namespace.view(stored).await?.into())
-}
-
-/// Returns the cursor of a place in a list, in the form that servers use.
-fn format_cursor(place: ListPosition) -> String {
-    format!("1{:016x}{}", place.submitted_at.micros(), place.id.0.simple())
-}
-
-fn parse_cursor(cursor: &str) -> Result<ListPosition, Error> {
-    let place = || {
-        let digits = cursor.strip_prefix('1').filter(|digits| digits.len() == 48 && digits.is_ascii())?;
-        let (time, id) = digits.split_at(16);
-        Some(ListPosition {
-            submitted_at: Timestamp::from_micros(i64::from_str_radix(time, 16).ok()?),
-            id: ExecutionId(Uuid::try_parse(id).ok()?),
-        })
-    };
-    place().ok_or_else(|| selvedge_engine::Error::InvalidCursor.into())
 }

@@ -4,19 +4,25 @@
 //! - `operations`: cancel, replay, reschedule, tag, resume, signal;
 //! - `flows`: submit, grow, read and cancel flows;
 //! - `events` and `streams`: subscriptions to the event log, frames of attempts;
-//! - `limits`: lanes, quotas and budgets.
+//! - `limits`: lanes, quotas and budgets;
+//! - `schedules`, `webhooks` and `waitpoints`.
 
 mod events;
 mod executions;
 mod flows;
 mod limits;
 mod operations;
+mod schedules;
 mod streams;
+mod waitpoints;
+mod webhooks;
 
 pub use operations::Cancel;
 
+use crate::Error;
 use selvedge_client::Client;
 use selvedge_core::Name;
+use selvedge_engine::request::cursors;
 use std::fmt;
 use std::time::Duration;
 
@@ -79,6 +85,12 @@ impl fmt::Debug for Namespace {
         };
         f.debug_struct("Namespace").field("name", &self.name).field("on", &way).finish()
     }
+}
+
+/// Returns the name after which a page of a list ordered by name begins; none for the first page.
+fn after_name(cursor: Option<&str>) -> Result<Option<Name>, Error> {
+    let name = cursor.map(cursors::parse_name_cursor).transpose()?;
+    Ok(name.as_deref().map(Name::trusted))
 }
 
 /// Returns the actor of an embedded program.

@@ -35,11 +35,12 @@ struct SignalItem {
     number: u32,
 }
 
+/// The answer to a delivery through a waitpoint.
 #[derive(Deserialize)]
-struct AnsweredItem {
-    number: u32,
-    duplicate: bool,
-    effect: Effect,
+pub(super) struct AnsweredItem {
+    pub number: u32,
+    pub duplicate: bool,
+    pub effect: Effect,
 }
 
 impl Namespace {
@@ -168,7 +169,8 @@ impl Namespace {
     }
 }
 
-fn signal_body(
+/// Returns the body of a signal.
+pub(super) fn signal_body(
     draft: &selvedge_core::rules::signal::SignalDraft,
 ) -> Result<BTreeMap<&'static str, Box<RawValue>>, Error> {
     let payload =

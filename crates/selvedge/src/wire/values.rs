@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::fmt;
 use std::marker::PhantomData;
+use std::time::Duration;
 
 /// Returns JSON text as a value that serde writes byte for byte. Fails if it is not JSON.
 pub fn raw(json: &[u8]) -> serde_json::Result<&RawValue> {
@@ -37,6 +38,16 @@ pub fn optional_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Optio
         times::parse(&text).ok_or_else(|| D::Error::custom(format!("{text:?} is not a time")))
     };
     text.map(parse).transpose()
+}
+
+/// Reads a duration in milliseconds.
+pub fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    u64::deserialize(deserializer).map(Duration::from_millis)
+}
+
+/// Reads a duration in milliseconds, or null.
+pub fn optional_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    Ok(Option::<u64>::deserialize(deserializer)?.map(Duration::from_millis))
 }
 
 /// Reads JSON of any kind, null included, and keeps its bytes.

@@ -1,6 +1,7 @@
 //! The argument of a handler: its attempt, its input, the results of its upstreams and children, its stream, and its
 //! cancellation. The durable operations are in `steps`.
 
+use super::cancellation::CancellationToken;
 use super::link::Link;
 use super::protocol::{Claim, Op, Reported};
 use super::report::RetryDelay;
@@ -29,7 +30,7 @@ const APPEND_RETRY_LIMIT: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub struct Context {
     attempt: Arc<Attempt>,
-    cancel: watch::Receiver<bool>,
+    cancel: CancellationToken,
     scope: BranchScope,
 }
 
@@ -49,7 +50,7 @@ impl Context {
     ) -> Self {
         let tracker = StepTracker::new(std::mem::take(&mut claim.steps));
         let attempt = Arc::new(Attempt { namespace, link, claim, tracker });
-        Context { attempt, cancel, scope: BranchScope::default() }
+        Context { attempt, cancel: CancellationToken::new(cancel), scope: BranchScope::default() }
     }
 
     /// Returns the state of this attempt's steps.
@@ -406,14 +407,18 @@ impl Context {
 
     /// Returns true if the cancellation of this execution has been requested.
     pub fn is_cancelled(&self) -> bool {
-        *self.cancel.borrow()
+        self.cancel.is_cancelled()
     }
 
     /// Resolves when the cancellation of this execution is requested with a grace period. The handler should then clean
     /// up and return. Its return value still counts: a result completes the execution, a failure ends it as cancelled.
     pub async fn cancelled(&self) {
-        // The sender is dropped only with the worker, which then drops this handler as well.
-        let _ = self.cancel.clone().wait_for(|requested| *requested).await;
+        self.cancel.cancelled().await;
+    }
+
+    /// Returns a token that tells of the cancellation and of a lost lease, for tasks and threads that the handler starts.
+    pub fn cancellation(&self) -> CancellationToken {
+        self.cancel.clone()
     }
 }
 

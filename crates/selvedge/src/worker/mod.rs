@@ -8,6 +8,7 @@
 //! - [`Context`] is the argument of a handler, [`Return`] and [`Failure`] are its results, `steps` its durable
 //!   operations.
 
+mod cancellation;
 mod context;
 mod driver;
 mod handler;
@@ -20,6 +21,7 @@ mod report;
 mod steps;
 mod task;
 
+pub use cancellation::CancellationToken;
 pub use context::Context;
 pub use handler::{Failure, IntoReturn, Return};
 pub use steps::{

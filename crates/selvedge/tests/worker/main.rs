@@ -22,9 +22,11 @@ mod every_store;
 mod flows;
 mod handlers;
 mod killed_process;
+mod misbehaving;
 #[allow(dead_code, reason = "not every test needs all of it")]
 #[path = "../../../selvedge-cli/tests/binary/support/place.rs"]
 mod place;
+mod schedules;
 mod step_errors;
 mod steps;
 mod stopping;
@@ -35,6 +37,7 @@ mod tasks;
 mod transactions;
 mod unreliable_store;
 mod waits;
+mod webhooks;
 
 use selvedge::events::{EventFilter, From};
 use selvedge::{

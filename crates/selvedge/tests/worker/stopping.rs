@@ -171,7 +171,46 @@ async fn a_worker_ends_when_the_engine_shuts_down() {
     worker.ended().await;
 }
 
+#[tokio::test]
+async fn a_token_tells_a_thread_of_a_cancellation_and_of_a_lost_lease() {
+    let (engine, namespace) = engine().await;
+    let (started, mut running) = mpsc::unbounded_channel();
+    let (stopped, mut stops) = mpsc::unbounded_channel();
+    let worker = Worker::new(namespace.clone(), "w")
+        .handler("k", move |ctx: Context| {
+            let (started, stopped, token) = (started.clone(), stopped.clone(), ctx.cancellation());
+            async move {
+                let thread = tokio::task::spawn_blocking(move || {
+                    while !token.is_cancelled() {
+                        std::thread::yield_now();
+                    }
+                    stopped.send(())
+                });
+                started.send(())?;
+                thread.await??;
+                Err::<(), _>(Failure::permanent("stopped"))
+            }
+        })
+        .start()
+        .expect("the worker starts");
+    let cancelled = submit(&namespace, Submission::new("k")).await;
+    running.recv().await.expect("the handler runs");
+    namespace.cancel(cancelled).grace(Duration::from_secs(60)).await.expect("it is requested");
+    stops.recv().await.expect("the thread stops");
+    assert_eq!(wait_for_end(&namespace, cancelled).await, (Outcome::Cancelled, json!("stopped")));
+
+    let lost = submit(&namespace, Submission::new("k")).await;
+    running.recv().await.expect("the handler runs");
+    // Nothing claims the execution again.
+    namespace.pause_lane("default").await.expect("the lane is paused");
+    namespace.revoke_lease(lost).await.expect("the lease is revoked");
+    stops.recv().await.expect("the thread stops");
+    worker.drain().await;
+    engine.shutdown().await;
+}
+
 over_http_too! {
+    a_token_tells_a_thread_of_a_cancellation_and_of_a_lost_lease,
     a_cancel_with_grace_reaches_the_handler_which_may_clean_up,
     a_lost_lease_drops_the_handler_and_nothing_is_reported,
     a_drain_puts_executions_back_without_a_charged_retry_when_the_grace_period_is_over,
