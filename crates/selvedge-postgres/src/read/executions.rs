@@ -10,6 +10,7 @@ use selvedge_store::{Error, Head, LaneCounts, ListPage, ListScan, Stored};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 /// The most active executions that a count of lanes looks at.
@@ -158,21 +159,23 @@ impl PostgresStore {
         lanes: &[Vec<ClassId>],
         bound: u64,
     ) -> Result<Vec<LaneCounts>, Error> {
-        let counts = |rows: Vec<Row>| -> HashMap<i32, u64> {
-            rows.iter().map(|row| (row.get(0), row.get::<_, i64>(1) as u64)).collect()
-        };
         let active = self.query(&sql::EXECUTIONS_COUNT_ACTIVE, &[&namespace.0, &ACTIVE_MAX]).await?;
+        let active: HashMap<i32, u64> =
+            active.iter().map(|row| (row.get(0), row.get::<_, i64>(1) as u64)).collect();
         let ranges: Vec<i32> = lanes.iter().flatten().map(|range| range.0).collect();
-        let waiting = self.query(&sql::EXECUTIONS_COUNT_BY_RANGE, &[&ranges, &(bound as i64)]).await?;
-        let (active, waiting) = (counts(active), counts(waiting));
-        let sum = |counts: &HashMap<i32, u64>, lane: &[ClassId]| {
-            lane.iter().filter_map(|range| counts.get(&range.0)).sum::<u64>()
-        };
-        let lane = |lane: &Vec<ClassId>| LaneCounts {
-            active: sum(&active, lane),
-            waiting: sum(&waiting, lane).min(bound),
-        };
-        Ok(lanes.iter().map(lane).collect())
+        let ends = lanes.iter().scan(0, |end, lane| {
+            *end += lane.len() as i32;
+            Some(*end)
+        });
+        let ends: Vec<i32> = ends.collect();
+        let begins: Vec<i32> = lanes.iter().zip(&ends).map(|(lane, end)| end - lane.len() as i32 + 1).collect();
+        let parameters: [&(dyn ToSql + Sync); 4] = [&ranges, &begins, &ends, &(bound as i64)];
+        let waiting = self.query(&sql::EXECUTIONS_COUNT_BY_LANE, &parameters).await?;
+        let counts = lanes.iter().zip(&waiting).map(|(lane, row)| LaneCounts {
+            active: lane.iter().filter_map(|range| active.get(&range.0)).sum(),
+            waiting: row.get::<_, i64>(0) as u64,
+        });
+        Ok(counts.collect())
     }
 
     /// Counts the executions of a list, up to `bound`.
