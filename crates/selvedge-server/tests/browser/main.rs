@@ -3,8 +3,12 @@
 //!
 //! Needs Debian's `chromium` and `chromium-driver` (`scripts/install-packages`). Saves pictures in `target/screenshots`.
 
+mod accessibility;
 mod browser;
 mod driver;
+mod guards;
+mod hostile;
+mod without_script;
 #[path = "../http/support/mod.rs"]
 #[allow(dead_code, unused_imports)]
 mod support;
