@@ -200,7 +200,8 @@ impl Namespace {
         let ids: Vec<GateId> = names.iter().map(GateName::id).collect();
         let mut stored: HashMap<GateId, Gate> =
             self.inner().store.fetch_gates(&ids).await?.into_iter().map(|gate| (gate.id(), gate)).collect();
-        let gates = names.into_iter().map(|name| stored.remove(&name.id()).unwrap_or_else(|| Gate::new(name)));
+        let gates =
+            names.into_iter().map(|name| stored.remove(&name.id()).unwrap_or_else(|| Gate::new(name)));
         self.gate_views(gates.collect()).await
     }
 

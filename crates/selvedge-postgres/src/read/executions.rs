@@ -30,6 +30,24 @@ fn stored(row: &Row) -> Result<Stored, Error> {
     })
 }
 
+/// Returns the state of a filter that has no other condition, if the index by state has it.
+fn only_state(filter: &Filter) -> Option<StateName> {
+    let [state] = filter.states[..] else { return None };
+    let has_index = match state {
+        StateName::Waiting | StateName::Active | StateName::Completed => false,
+        StateName::WaitingDependencies
+        | StateName::Delayed
+        | StateName::Suspended
+        | StateName::Held
+        | StateName::Failed
+        | StateName::Cancelled
+        | StateName::Expired
+        | StateName::Skipped => true,
+    };
+    let bare = Filter { states: vec![state], ..Filter::all(filter.namespace) };
+    (has_index && *filter == bare).then_some(state)
+}
+
 /// Reads the entry of a list in a row of `{listed}`.
 fn listed(row: &Row) -> Result<Listed, Error> {
     let code: i16 = row.get(3);
@@ -144,6 +162,11 @@ impl PostgresStore {
         if !filter.is_indexed() {
             return self.count_listed(filter, bound).await;
         }
+        if let Some(state) = only_state(filter) {
+            let parameters: [&(dyn ToSql + Sync); 3] = [&filter.namespace.0, &state.code(), &(bound as i64)];
+            let rows = self.query(&sql::EXECUTIONS_COUNT_BY_STATE, &parameters).await?;
+            return Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0) as u64));
+        }
         let sources = self.sources(filter, Compared::ByStatement).await?;
         let count = |text: &str| format!("select count(*) from (\n{text}\n) as counted");
         let statements =
@@ -168,7 +191,8 @@ impl PostgresStore {
             Some(*end)
         });
         let ends: Vec<i32> = ends.collect();
-        let begins: Vec<i32> = lanes.iter().zip(&ends).map(|(lane, end)| end - lane.len() as i32 + 1).collect();
+        let begins: Vec<i32> =
+            lanes.iter().zip(&ends).map(|(lane, end)| end - lane.len() as i32 + 1).collect();
         let parameters: [&(dyn ToSql + Sync); 4] = [&ranges, &begins, &ends, &(bound as i64)];
         let waiting = self.query(&sql::EXECUTIONS_COUNT_BY_LANE, &parameters).await?;
         let counts = lanes.iter().zip(&waiting).map(|(lane, row)| LaneCounts {

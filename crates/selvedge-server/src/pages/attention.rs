@@ -82,8 +82,7 @@ pub async fn matters(namespace: &Namespace, situation: &Situation<'_>) -> Result
     let (waitpoints, more) = namespace.list_waitpoints(&open, None, None, LOOKED_AT).await?;
     if !waitpoints.is_empty() {
         let count = waitpoints.len() as u64;
-        let text =
-            html! { (bounded(count, more.is_some())) " " (wait(count, "approval")) " for an answer" };
+        let text = html! { (bounded(count, more.is_some())) " " (wait(count, "approval")) " for an answer" };
         matters.push(Matter::new(text).link("/approvals", "Answer"));
     }
     let (budgets, _) = namespace.gates(GateKind::Budget, None, LOOKED_AT).await?;
@@ -193,7 +192,8 @@ fn of_stuck(situation: &Situation<'_>) -> Vec<Matter> {
             true => ("run", |minute| &minute.run),
             false => ("waited", |minute| &minute.queue),
         };
-        let usual = situation.hour.lanes.get(lane).and_then(|minutes| minutes.spread(spread).quantile_us(0.99));
+        let usual =
+            situation.hour.lanes.get(lane).and_then(|minutes| minutes.spread(spread).quantile_us(0.99));
         let usual_ms = usual.map_or(0, |us| (us / 1000) as i64);
         let age = situation.now.ms_since(since);
         let text = html! {
@@ -210,12 +210,12 @@ fn of_stuck(situation: &Situation<'_>) -> Vec<Matter> {
 /// Held and failed executions.
 fn of_counts(situation: &Situation<'_>) -> Vec<Matter> {
     let mut matters = Vec::new();
-    let count_of =
-        |state| situation.counts.iter().find(|one| one.state == state).filter(|one| one.count > 0);
+    let count_of = |state| situation.counts.iter().find(|one| one.state == state).filter(|one| one.count > 0);
     // Executions in paused lanes are shown as held, and named with their lanes already.
-    let in_paused = situation.depths.iter().filter(|depth| {
-        depth.state == StateName::Waiting && situation.paused.contains(&depth.lane)
-    });
+    let in_paused = situation
+        .depths
+        .iter()
+        .filter(|depth| depth.state == StateName::Waiting && situation.paused.contains(&depth.lane));
     let in_paused: u64 = in_paused.map(|depth| depth.count).sum();
     let held = count_of(StateName::Held).map(|held| (held.count.saturating_sub(in_paused), held.may_be_more));
     if let Some((count, more)) = held.filter(|(count, _)| *count > 0) {

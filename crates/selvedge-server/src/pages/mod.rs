@@ -23,6 +23,7 @@ mod lanes;
 mod layout;
 mod live;
 mod login;
+mod matches;
 mod minutes;
 mod overview;
 mod overview_data;

@@ -79,8 +79,11 @@ fn render(data: &OverviewData, engine: &Engine, host: &str) -> Markup {
 
 /// Shows waiting and active executions in large figures, beside them the other live states and the outcomes of the last hour.
 fn figures(data: &OverviewData) -> Markup {
-    let (main, other): (Vec<&StateCount>, Vec<&StateCount>) =
-        data.counts.iter().filter(|one| one.state.outcome().is_none()).partition(|one| MAIN.contains(&one.state));
+    let (main, other): (Vec<&StateCount>, Vec<&StateCount>) = data
+        .counts
+        .iter()
+        .filter(|one| one.state.outcome().is_none())
+        .partition(|one| MAIN.contains(&one.state));
     let total = &data.hour.total;
     let outcomes = [
         (StateName::Completed, total.sum(|minute| minute.completed)),

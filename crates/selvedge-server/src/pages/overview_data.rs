@@ -26,7 +26,7 @@ const NAMESPACES_MAX: usize = 1000;
 pub struct OverviewData {
     /// The store's time.
     pub now: Timestamp,
-    /// Executions by state, without completed ones.
+    /// Live executions by state, and failed ones.
     pub counts: Vec<StateCount>,
     /// Matters that need attention.
     pub matters: Vec<Matter>,

@@ -25,7 +25,9 @@ fn axe() -> Option<String> {
     }
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("../axe/node_modules/axe-core/axe.min.js");
     let found = std::fs::read_to_string(&path);
-    Some(found.unwrap_or_else(|error| panic!("{}: {error}; run scripts/install-axe, or set {SKIP}", path.display())))
+    Some(found.unwrap_or_else(|error| {
+        panic!("{}: {error}; run scripts/install-axe, or set {SKIP}", path.display())
+    }))
 }
 
 /// Returns the serious findings on the page.
@@ -44,10 +46,11 @@ async fn no_page_has_a_serious_barrier() {
     let Some(axe) = axe() else { return };
     let server = Server::start().await;
     let (flow, execution) = fill(&server).await;
-    let waitpoint = text_of(&server.read("/v1/waitpoints?state=open").await["items"][0]["id"]);
+    let waitpoint = text_of(&server.read("waitpoints?state=open").await["items"][0]["id"]);
     let (gantt, table) = (format!("{flow}?view=gantt"), format!("{flow}?view=table"));
     let (approve, failed) = (format!("/approve/{waitpoint}"), "/executions?state=failed".to_owned());
-    let subjects = [flow, gantt, table, execution, approve, failed, "/webhooks/billing".into(), "/login".into()];
+    let subjects =
+        [flow, gantt, table, execution, approve, failed, "/webhooks/billing".into(), "/login".into()];
     let mut found = Vec::new();
     for colours in [Colours::Light, Colours::Dark] {
         let browser = Browser::start(&address(&server), colours).await;

@@ -20,7 +20,8 @@ async fn a_page_that_breaks_nothing_passes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_inline_script_fails_the_test() {
-    let script = "const script = document.createElement('script'); script.text = '1'; document.body.append(script)";
+    let script =
+        "const script = document.createElement('script'); script.text = '1'; document.body.append(script)";
     assert!(fails_after(script).await);
 }
 

@@ -15,11 +15,11 @@ const PAGE_MAX: usize = 1_000_000;
 /// The narrowest window.
 const NARROW: u32 = 320;
 
-/// Returns a hostile name within the limit of 200 bytes: markup, or a long word with controls of direction.
+/// Returns a hostile name within the limit of 128 bytes: markup, or a long word with controls of direction.
 fn name(number: usize) -> String {
     match number % 2 {
         0 => format!("{number}{MARKUP}"),
-        _ => format!("{number}{}{BIDI}", "W".repeat(140)),
+        _ => format!("{number}{}{BIDI}", "W".repeat(100)),
     }
 }
 
@@ -34,7 +34,8 @@ fn path(kind: &str, name: &str) -> String {
 
 /// The most tags that an execution may have.
 fn tags() -> Value {
-    let tag = |number| (name(number), json!(format!("{MARKUP}{}", "V".repeat(300))));
+    // The name of a tag has no colon.
+    let tag = |number| (name(number).replace(':', "="), json!(format!("{MARKUP}{}", "V".repeat(300))));
     Value::Object((0..64).map(tag).collect())
 }
 
@@ -65,7 +66,7 @@ async fn fill(server: &Server) -> Vec<String> {
         let execution = json!({ "kind": name(number), "lane": name(number), "input": long(1000) });
         let schedule = json!({ "cron": "0 3 * * *", "submit": { "execution": execution } });
         server.configure(&path("schedules", &name(number)), schedule).await;
-        let url = "https://example.com/\"><img%20src=x%20onerror=canary()>?<script>canary()</script>";
+        let url = "https://example.com/%22%3E%3Cscript%3Ecanary()?q='onerror=canary()";
         let hook = json!({ "url": url, "types": ["flow.completed"], "paused": true });
         let created = server.put(&format!("/v1/{}", path("webhooks", &name(number))), hook).await;
         assert_eq!(created.status, 201, "{}", created.text());
@@ -90,10 +91,15 @@ async fn fill(server: &Server) -> Vec<String> {
                 report(server, op_with(end, &claim, json!({ "result": { name(1): long(1_000_000) } }))).await;
             }
             "fail" => {
-                report(server, op_with(end, &claim, json!({ "message": long(60_000), "class": "permanent" }))).await;
+                report(
+                    server,
+                    op_with(end, &claim, json!({ "message": long(60_000), "class": "permanent" })),
+                )
+                .await;
             }
             "suspend" => {
-                let waitpoint = json!({ "name": name(1), "signals": [name(0), name(1)], "prompt": long(3500) });
+                let waitpoint =
+                    json!({ "name": name(1), "signals": [name(0), name(1)], "prompt": long(3500) });
                 let ask = json!({ "condition": { "any": [{ "signal": name(0) }, { "signal": name(1) }] }, "waitpoints": [waitpoint] });
                 let asked = report(server, op_with(end, &claim, ask)).await;
                 subjects.push(format!("/approve/{}", text_of(&asked["waitpoints"][0]["id"])));
@@ -162,17 +168,24 @@ async fn hostile_text_stays_text_on_every_page() {
     paths.extend(["gantt", "table"].map(|view| format!("{flow}?view={view}")));
     let browser = Browser::start(&address(&server), Colours::Light).await;
     browser.resize(NARROW, 800).await;
-    let mut shows_markup = 0;
+    let (mut shows_markup, mut found) = (0, Vec::new());
     for path in &paths {
         let size = server.get(path).await.text().len();
-        assert!(size < PAGE_MAX, "{path} has {size} bytes");
+        if size > PAGE_MAX {
+            found.push(format!("{path} has {size} bytes"));
+        }
         browser.open(path).await;
         browser.wait_for("document.documentElement.classList.contains('has-script')").await;
-        assert_eq!(browser.eval(FOREIGN).await, json!([]), "{path}");
-        let wide = browser.eval(TOO_WIDE).await;
-        assert!(!browser.overflows().await, "{path} is wider than the window: {wide}");
+        let foreign = browser.eval(FOREIGN).await;
+        if foreign != json!([]) {
+            found.push(format!("{path} has {foreign}"));
+        }
+        if browser.overflows().await {
+            found.push(format!("{path} is wider than the window: {}", browser.eval(TOO_WIDE).await));
+        }
         shows_markup += usize::from(browser.text().await.contains("<script>canary()</script>"));
     }
+    assert!(found.is_empty(), "{} findings:\n{}", found.len(), found.join("\n"));
     assert!(shows_markup > paths.len() / 2, "{shows_markup} of {} pages show the text", paths.len());
     browser.finish().await;
 }

@@ -8,10 +8,10 @@ mod browser;
 mod driver;
 mod guards;
 mod hostile;
-mod without_script;
 #[path = "../http/support/mod.rs"]
 #[allow(dead_code, unused_imports)]
 mod support;
+mod without_script;
 
 use browser::{Browser, Colours};
 use serde_json::json;

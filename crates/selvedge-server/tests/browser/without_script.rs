@@ -31,7 +31,11 @@ async fn every_page_shows_its_content_without_a_script() {
         let text = browser.text().await;
         let content = CONTENT.iter().find(|(other, _)| *other == path).map_or("Selvedge", |(_, text)| text);
         assert!(text.contains(content), "{path} lacks {content}: {text}");
-        assert_eq!(browser.eval("return document.documentElement.className").await, json!(""), "{path}: no script runs");
+        assert_eq!(
+            browser.eval("return document.documentElement.className").await,
+            json!(""),
+            "{path}: no script runs"
+        );
         let hidden = "return Array.from(document.querySelectorAll('.needs-script')).filter((one) => one.checkVisibility()).length";
         assert_eq!(browser.eval(hidden).await, json!(0), "{path} shows a control that does nothing");
     }
