@@ -1,4 +1,4 @@
-"""A server that a measurement starts, and a connection to it. The scripts measure-large and measure-pages import this module."""
+"""A server that a script starts, and a connection to it. The scripts measure-large, measure-pages and take-pictures import this module."""
 import contextlib
 import http.client
 import json
@@ -109,13 +109,14 @@ def new_database():
 
 
 @contextlib.contextmanager
-def serving(binary, store):
+def serving(binary, store, *flags, command="serve"):
     """Runs a server on a store and returns its address. Its log is discarded, unless it fails to start."""
     with tempfile.TemporaryFile("w+") as log:
-        command = [binary, "serve", "--store", store, "--listen", "127.0.0.1:0"]
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        arguments = [binary, command, "--store", store, "--listen", "127.0.0.1:0", *flags]
+        server = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=log, text=True)
         try:
-            address = re.search(r"http://([0-9.:]+)", server.stdout.readline())
+            lines = (re.search(r"http://([0-9.:]+)", line) for line in server.stdout)
+            address = next((found for found in lines if found), None)
             if address is None:
                 log.seek(0)
                 sys.exit(log.read())

@@ -79,7 +79,9 @@ pub async fn page(caller: Caller, mut query: Query) -> HandlerResult {
     let next = next.map(|next| conditions.address(&[("cursor", &format_cursor(next))]));
     let content = html! {
         (heading(html! { "Executions" }, html! {
-            p.faint #total data-live { (bounded(total.count, total.may_be_more)) " match" @if total.count == 1 { "es" } }
+            p.faint #total data-live {
+                @if total.count > 0 || !total.may_be_more { (bounded(total.count, total.may_be_more)) " match" @if total.count == 1 { "es" } }
+            }
         }))
         (filters(&conditions))
         @if may_operate && !views.is_empty() { (actions::of_selection()) }

@@ -7,7 +7,7 @@ use selvedge_engine::{Error, Namespace, View};
 use std::time::{Duration, Instant};
 
 /// The time for which a page without a match searches on.
-const SEARCH: Duration = Duration::from_millis(20);
+const SEARCH: Duration = Duration::from_millis(10);
 
 /// Returns a page of executions and the place to continue from. A list ends its page early where no index serves the filter; while
 /// the page is empty, searches on for a short time.
@@ -46,7 +46,7 @@ pub struct Matches {
 
 impl Matches {
     /// Counts the executions that match, up to [`COUNT_MAX`]. Where no index serves the whole filter, a count could read every
-    /// execution of the namespace: then the number is that of the page, which shows `shown` and has other pages beside it or not.
+    /// execution of the namespace: then the number is that of the page, which shows `shown` and has other pages beside it or not. The same where the page has none yet.
     pub async fn count(
         namespace: &Namespace,
         filter: &Filter,
@@ -55,7 +55,7 @@ impl Matches {
     ) -> Result<Matches, Error> {
         let count = match has_other_pages {
             false => shown as u64,
-            true if is_served(filter) => namespace.count(filter, COUNT_MAX).await?,
+            true if shown > 0 && is_served(filter) => namespace.count(filter, COUNT_MAX).await?,
             true => return Ok(Matches { count: shown as u64, may_be_more: true }),
         };
         Ok(Matches { count, may_be_more: count >= COUNT_MAX })

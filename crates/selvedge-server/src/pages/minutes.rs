@@ -33,9 +33,9 @@ pub struct LastHour {
 }
 
 impl LastHour {
-    /// Reads the last hour of a namespace.
-    pub async fn read(namespace: &Namespace) -> Result<LastHour, Error> {
-        let to = namespace.engine().store_time().plus_ms(MINUTE_MS);
+    /// Reads the last hour of a namespace before the store's time `now`.
+    pub async fn read(namespace: &Namespace, now: Timestamp) -> Result<LastHour, Error> {
+        let to = now.plus_ms(MINUTE_MS);
         let last = to.millis() / MINUTE_MS * MINUTE_MS - MINUTE_MS;
         let first = last - (MINUTES as i64 - 1) * MINUTE_MS;
         let from = Timestamp::from_millis(first);

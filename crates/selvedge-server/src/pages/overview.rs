@@ -60,6 +60,10 @@ fn render(data: &OverviewData, engine: &Engine, host: &str) -> Markup {
             div.heading { h2 { "Lanes" } a href="/lanes" { "All lanes" } }
             (lane_table(data))
         }
+        section #health data-live {
+            div.heading { h2 { "This server" } a href="/about" { "About this server" } }
+            (health(engine))
+        }
         div.columns {
             section #newest-executions data-live {
                 div.heading { h2 { "Newest executions" } a href="/executions" { "All executions" } }
@@ -69,10 +73,6 @@ fn render(data: &OverviewData, engine: &Engine, host: &str) -> Markup {
                 div.heading { h2 { "Newest flows" } a href="/flows" { "All flows" } }
                 (flows::table(&data.flows, data.now))
             }
-        }
-        section #health data-live {
-            div.heading { h2 { "This server" } a href="/about" { "About this server" } }
-            (health(engine))
         }
     }
 }

@@ -47,13 +47,13 @@ pub struct OverviewData {
 impl OverviewData {
     async fn read(namespace: &Namespace) -> Result<OverviewData, Error> {
         let (all, all_flows) = (Filter::all(namespace.id()), FlowFilter::all(namespace.id()));
-        let (now, counts, depths, paused, workers, hour, executions, flows) = tokio::try_join!(
-            namespace.now(),
+        let now = namespace.now().await?;
+        let (counts, depths, paused, workers, hour, executions, flows) = tokio::try_join!(
             namespace.count_by_state(COUNT_MAX),
             namespace.depths(),
             namespace.paused_lanes(),
             namespace.workers(),
-            LastHour::read(namespace),
+            LastHour::read(namespace, now),
             namespace.list(&all, None, NEWEST, Payloads::NONE),
             namespace.flows(&all_flows, None, NEWEST),
         )?;

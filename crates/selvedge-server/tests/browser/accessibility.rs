@@ -74,7 +74,10 @@ async fn a_barrier_is_found() {
     let browser = Browser::start(&address(&server), Colours::Light).await;
     browser.open("/executions").await;
     browser.eval("document.querySelector('main').append(document.createElement('button'))").await;
+    browser.eval("document.querySelector('h1').style.color = '#dddddd'").await;
     let found = findings(&browser, &axe).await;
-    assert!(found.iter().any(|one| one.to_string().contains("button-name")), "{found:?}");
+    for rule in ["button-name", "color-contrast"] {
+        assert!(found.iter().any(|one| one.to_string().contains(rule)), "{rule} is not in {found:?}");
+    }
     browser.finish().await;
 }

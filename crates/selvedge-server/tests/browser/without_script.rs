@@ -60,9 +60,9 @@ async fn an_approver_answers_without_a_script() {
     browser.click("input[name=token]").await;
     browser.press(&text_of(&waitpoint["token"])).await;
     browser.click("button").await;
-    assert!(browser.text().await.contains("Go on?"));
+    browser.wait_for("document.body.innerText.includes('Go on?')").await;
     browser.click("button[name=signal]").await;
-    assert!(browser.text().await.contains("was delivered"));
+    browser.wait_for("document.body.innerText.includes('was delivered')").await;
     server.wait_for_state(&id, "waiting").await;
     browser.finish().await;
 }
