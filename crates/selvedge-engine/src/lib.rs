@@ -30,10 +30,10 @@ pub use metrics::{
     Distribution, Family, FamilyKind, Histogram, NAMED_MAX, OTHER, Sample, SampleValue, Slots,
 };
 pub use namespace::{
-    ApiKeyDraft, BULK_MAX, Bulk, BulkJobDraft, BulkResult, BulkTarget, ClaimResult, ClaimWait, CreatedApiKey,
-    Ended, EventFilter, EventPage, FlowEnded, FlowView, Frames, From, GateView, GrownFlow, HeartbeatResult,
-    HeldReason, KeyedCalls, LaneMinute, Namespace, Namespaces, PublicEvent, RecordPage, Relation, ReportItem,
-    RunView, Spent, StatsQuery, StreamTail, View, WithSecret, WorkerView,
+    ApiKeyDraft, BULK_MAX, Bulk, BulkJobDraft, BulkResult, BulkTarget, ClaimResult, ClaimWait, ClassDepth,
+    CreatedApiKey, Ended, EventFilter, EventPage, FlowEnded, FlowView, Frames, From, GateView, GrownFlow,
+    HeartbeatResult, HeldReason, KeyedCalls, LaneMinute, Namespace, Namespaces, PublicEvent, RecordPage,
+    Relation, ReportItem, RunView, Spent, StateCount, StatsQuery, StreamTail, View, WithSecret, WorkerView,
 };
 pub use notify::{Notice, Subscription};
 pub use reconcilers::{Aborted, Intervals, ReconcilerStatus, Tally, UnknownReconciler};
@@ -117,6 +117,17 @@ impl Default for Options {
 #[derive(Clone)]
 pub struct Engine {
     inner: Arc<Inner>,
+}
+
+/// The state of the event feed of a process.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FeedStatus {
+    /// The number of subscribers.
+    pub subscribers: usize,
+    /// The number of entries that this process wrote and its subscribers have not received.
+    pub behind_entries: u64,
+    /// The time for which the subscribers have been behind; zero without subscribers.
+    pub behind: Duration,
 }
 
 struct Inner {
@@ -247,6 +258,16 @@ impl Engine {
     /// Returns the number of entries of the event log that readers of this process could not read and passed.
     pub fn unreadable_entries(&self) -> u64 {
         self.inner.tail.entries().unreadable()
+    }
+
+    /// Returns the state of the event feed of this process.
+    pub fn feed_status(&self) -> FeedStatus {
+        let (behind_entries, behind_seconds) = self.inner.tail.lag();
+        FeedStatus {
+            subscribers: self.inner.tail.subscribers(),
+            behind_entries: behind_entries.max(0) as u64,
+            behind: Duration::try_from_secs_f64(behind_seconds).unwrap_or_default(),
+        }
     }
 
     /// The name and the totals of each reconciler.

@@ -223,7 +223,8 @@ statements! {
     DIAGNOSIS_LIST_SNAPSHOTS = "diagnosis/list_snapshots";
     DIAGNOSIS_READ_SERVER = "diagnosis/read_server";
     EXECUTIONS_COUNT_ACTIVE = "executions/count_active";
-    EXECUTIONS_COUNT_BY_RANGE = "executions/count_by_range";
+    EXECUTIONS_COUNT_BY_LANE = "executions/count_by_lane";
+    EXECUTIONS_COUNT_BY_STATE = "executions/count_by_state";
     EXECUTIONS_COUNT_AHEAD = "executions/count_ahead";
     EXECUTIONS_COUNT_HELD = "executions/count_held";
     EXECUTIONS_COUNT_WAITING = "executions/count_waiting";

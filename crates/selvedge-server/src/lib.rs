@@ -115,6 +115,7 @@ struct AppState {
     auth: Arc<Auth>,
     http_metrics: HttpMetrics,
     draining: Draining,
+    overviews: pages::SharedOverviews,
     shared: Arc<SharedOptions>,
 }
 
@@ -138,8 +139,8 @@ impl AppState {
             page_views: options.page_views.clone(),
             chaos: options.chaos,
         });
-        let keep_alive = options.keep_alive;
-        AppState { engine, shutdown, keep_alive, bodies, auth, http_metrics, draining, shared }
+        let (keep_alive, overviews) = (options.keep_alive, pages::SharedOverviews::default());
+        AppState { engine, shutdown, keep_alive, bodies, auth, http_metrics, draining, overviews, shared }
     }
 }
 

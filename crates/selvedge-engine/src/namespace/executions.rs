@@ -278,7 +278,8 @@ impl Namespace {
         Ok(filter)
     }
 
-    async fn paused_lanes(&self) -> Result<Vec<Name>, Error> {
+    /// Returns the names of the paused lanes.
+    pub async fn paused_lanes(&self) -> Result<Vec<Name>, Error> {
         let (mut paused, mut after): (Vec<Name>, Option<Name>) = (Vec::new(), None);
         loop {
             let store = &self.inner().store;

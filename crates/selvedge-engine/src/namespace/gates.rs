@@ -11,9 +11,9 @@ use selvedge_core::rules::gates::budget::{Counted, Reset, Spend};
 use selvedge_core::rules::gates::check::CheckGate;
 use selvedge_core::rules::gates::configure::{Configure, Configured, Setting};
 use selvedge_core::rules::keyed::{Answered, Keyed};
-use selvedge_core::{ClassId, ExecutionId, Name, Refusal};
+use selvedge_core::{ClassId, ExecutionId, GateId, Name, Refusal};
 use selvedge_store::LaneCounts;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// The bound up to which the use of a gate is counted.
 const COUNT_BOUND: u64 = 10_000;
@@ -193,6 +193,18 @@ impl Namespace {
         Ok((self.gate_views(gates).await?, more))
     }
 
+    /// Returns these lanes, in this order. A lane without configuration has the defaults.
+    pub async fn lanes(&self, names: &[Name]) -> Result<Vec<GateView>, Error> {
+        let names = names.iter().map(|name| GateName::new(self.id(), GateKind::Lane, name.clone()));
+        let names: Vec<GateName> = names.collect();
+        let ids: Vec<GateId> = names.iter().map(GateName::id).collect();
+        let mut stored: HashMap<GateId, Gate> =
+            self.inner().store.fetch_gates(&ids).await?.into_iter().map(|gate| (gate.id(), gate)).collect();
+        let gates =
+            names.into_iter().map(|name| stored.remove(&name.id()).unwrap_or_else(|| Gate::new(name)));
+        self.gate_views(gates.collect()).await
+    }
+
     async fn gate_view(&self, gate: Gate) -> Result<GateView, Error> {
         let name = gate.name.clone();
         let not_counted = || GateView { active: 0, waiting: 0, gate: Gate::new(name) };
@@ -221,7 +233,11 @@ impl Namespace {
                     GateView { gate, active, waiting }
                 }
                 GateKind::Key | GateKind::Quota | GateKind::Budget | GateKind::Fair => {
-                    let waiting = store.held_by(gate.id(), COUNT_BOUND).await?;
+                    // Fairness lines do not record whether they hold anything.
+                    let waiting = match gate.state.holds || gate.name.kind == GateKind::Fair {
+                        true => store.held_by(gate.id(), COUNT_BOUND).await?,
+                        false => 0,
+                    };
                     GateView { active: gate.active.into(), waiting, gate }
                 }
             });

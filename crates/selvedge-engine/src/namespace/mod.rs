@@ -3,6 +3,7 @@
 mod api_keys;
 mod bulk_jobs;
 mod claims;
+mod counts;
 mod deletion;
 mod events;
 mod executions;
@@ -31,6 +32,7 @@ mod workers;
 pub use api_keys::{ApiKeyDraft, CreatedApiKey};
 pub use bulk_jobs::BulkJobDraft;
 pub use claims::{ClaimResult, ClaimWait};
+pub use counts::{ClassDepth, StateCount};
 pub use deletion::MARK_NOTICED_MS;
 pub use events::{EventFilter, EventPage, From, PublicEvent};
 pub(crate) use events::{EventSelection, FactPlace, LogPage};

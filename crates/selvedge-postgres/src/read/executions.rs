@@ -10,6 +10,7 @@ use selvedge_store::{Error, Head, LaneCounts, ListPage, ListScan, Stored};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 /// The most active executions that a count of lanes looks at.
@@ -27,6 +28,24 @@ fn stored(row: &Row) -> Result<Stored, Error> {
         result: row::some_payload(row, sql::EXECUTION_COLUMN_COUNT + 1),
         renewed_at: row.get::<_, Option<Micros>>(sql::EXECUTION_COLUMN_COUNT + 2).map(Micros::time),
     })
+}
+
+/// Returns the state of a filter that has no other condition, if the index by state has it.
+fn only_state(filter: &Filter) -> Option<StateName> {
+    let [state] = filter.states[..] else { return None };
+    let has_index = match state {
+        StateName::Waiting | StateName::Active | StateName::Completed => false,
+        StateName::WaitingDependencies
+        | StateName::Delayed
+        | StateName::Suspended
+        | StateName::Held
+        | StateName::Failed
+        | StateName::Cancelled
+        | StateName::Expired
+        | StateName::Skipped => true,
+    };
+    let bare = Filter { states: vec![state], ..Filter::all(filter.namespace) };
+    (has_index && *filter == bare).then_some(state)
 }
 
 /// Reads the entry of a list in a row of `{listed}`.
@@ -143,6 +162,11 @@ impl PostgresStore {
         if !filter.is_indexed() {
             return self.count_listed(filter, bound).await;
         }
+        if let Some(state) = only_state(filter) {
+            let parameters: [&(dyn ToSql + Sync); 3] = [&filter.namespace.0, &state.code(), &(bound as i64)];
+            let rows = self.query(&sql::EXECUTIONS_COUNT_BY_STATE, &parameters).await?;
+            return Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0) as u64));
+        }
         let sources = self.sources(filter, Compared::ByStatement).await?;
         let count = |text: &str| format!("select count(*) from (\n{text}\n) as counted");
         let statements =
@@ -158,21 +182,24 @@ impl PostgresStore {
         lanes: &[Vec<ClassId>],
         bound: u64,
     ) -> Result<Vec<LaneCounts>, Error> {
-        let counts = |rows: Vec<Row>| -> HashMap<i32, u64> {
-            rows.iter().map(|row| (row.get(0), row.get::<_, i64>(1) as u64)).collect()
-        };
         let active = self.query(&sql::EXECUTIONS_COUNT_ACTIVE, &[&namespace.0, &ACTIVE_MAX]).await?;
+        let active: HashMap<i32, u64> =
+            active.iter().map(|row| (row.get(0), row.get::<_, i64>(1) as u64)).collect();
         let ranges: Vec<i32> = lanes.iter().flatten().map(|range| range.0).collect();
-        let waiting = self.query(&sql::EXECUTIONS_COUNT_BY_RANGE, &[&ranges, &(bound as i64)]).await?;
-        let (active, waiting) = (counts(active), counts(waiting));
-        let sum = |counts: &HashMap<i32, u64>, lane: &[ClassId]| {
-            lane.iter().filter_map(|range| counts.get(&range.0)).sum::<u64>()
-        };
-        let lane = |lane: &Vec<ClassId>| LaneCounts {
-            active: sum(&active, lane),
-            waiting: sum(&waiting, lane).min(bound),
-        };
-        Ok(lanes.iter().map(lane).collect())
+        let ends = lanes.iter().scan(0, |end, lane| {
+            *end += lane.len() as i32;
+            Some(*end)
+        });
+        let ends: Vec<i32> = ends.collect();
+        let begins: Vec<i32> =
+            lanes.iter().zip(&ends).map(|(lane, end)| end - lane.len() as i32 + 1).collect();
+        let parameters: [&(dyn ToSql + Sync); 4] = [&ranges, &begins, &ends, &(bound as i64)];
+        let waiting = self.query(&sql::EXECUTIONS_COUNT_BY_LANE, &parameters).await?;
+        let counts = lanes.iter().zip(&waiting).map(|(lane, row)| LaneCounts {
+            active: lane.iter().filter_map(|range| active.get(&range.0)).sum(),
+            waiting: row.get::<_, i64>(0) as u64,
+        });
+        Ok(counts.collect())
     }
 
     /// Counts the executions of a list, up to `bound`.

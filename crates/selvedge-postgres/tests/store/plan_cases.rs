@@ -118,7 +118,8 @@ fn claim_cases() -> Vec<Case> {
             300,
         ),
         case("executions/count_waiting", "'{1,4,7,-2}', 100".into(), WAITING, 300),
-        case("executions/count_by_range", "'{1,4,7,-2}', 100".into(), WAITING, 600),
+        case("executions/count_by_lane", "'{1,4,7,-2}', '{1,3}', '{2,4}', 100".into(), WAITING, 600),
+        case("executions/count_by_state", "2, 11::smallint, 100".into(), &["executions_list_by_state"], 300),
         case("executions/count_active", "2, 100".into(), &["sessions_instance", "executions_lease"], 400),
         case("executions/measure_waiting", "'{1,4,7,-2}', 100".into(), WAITING, 600),
         case(

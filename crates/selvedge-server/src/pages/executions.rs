@@ -2,9 +2,10 @@
 
 use super::actions;
 use super::layout::{Page, Viewer, heading};
+use super::matches::{self, Matches};
 use super::parts::{
-    COUNT_MAX, address, ago, bounded, clipped, duration, empty, execution_link, executions_link, flow_link,
-    pager, state, tags, user_text,
+    address, ago, bounded, clipped, duration, empty, execution_link, executions_link, flow_link, pager,
+    state, tags, user_text,
 };
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
@@ -13,7 +14,6 @@ use crate::wire::paging::{format_cursor, parse_cursor};
 use crate::wire::query::Query;
 use crate::wire::times;
 use maud::{Markup, html};
-use selvedge_core::filter::Payloads;
 use selvedge_core::state::StateName;
 use selvedge_core::{Permission, Refusal, Timestamp};
 use selvedge_engine::View;
@@ -70,20 +70,25 @@ pub async fn page(caller: Caller, mut query: Query) -> HandlerResult {
     conditions.pairs.extend(span.map(|span| ("since", span)));
     let filter = raw.resolve(&caller.namespace).await?;
     let after = cursor.as_deref().map(parse_cursor).transpose()?;
-    let (views, next) = caller.namespace.list(&filter, after, PAGE, Payloads::NONE).await?;
-    let total = caller.namespace.count(&filter, COUNT_MAX).await?;
+    let (views, next) = matches::search(&caller.namespace, &filter, after, PAGE).await?;
+    let has_other_pages = cursor.is_some() || next.is_some();
+    let total = Matches::count(&caller.namespace, &filter, views.len(), has_other_pages).await?;
 
     let may_operate = caller.may(Permission::Operate);
     let first = cursor.as_ref().map(|_| conditions.address(&[]));
     let next = next.map(|next| conditions.address(&[("cursor", &format_cursor(next))]));
     let content = html! {
         (heading(html! { "Executions" }, html! {
-            p.faint #total data-live { (bounded(total, total >= COUNT_MAX)) " match" @if total == 1 { "es" } }
+            p.faint #total data-live {
+                @if total.count > 0 || !total.may_be_more { (bounded(total.count, total.may_be_more)) " match" @if total.count == 1 { "es" } }
+            }
         }))
         (filters(&conditions))
         @if may_operate && !views.is_empty() { (actions::of_selection()) }
         section #list data-live aria-label="Executions" {
-            @if views.is_empty() { (nothing(&conditions)) } @else { (table(&views, now, may_operate)) }
+            @if let (true, Some(next)) = (views.is_empty(), &next) { (matches::nothing_so_far(next)) }
+            @else if views.is_empty() { (nothing(&conditions)) }
+            @else { (table(&views, now, may_operate)) }
             (pager(first, next))
         }
     };

@@ -33,9 +33,9 @@ pub struct LastHour {
 }
 
 impl LastHour {
-    /// Reads the last hour of a namespace.
-    pub async fn read(namespace: &Namespace) -> Result<LastHour, Error> {
-        let to = namespace.engine().store_time().plus_ms(MINUTE_MS);
+    /// Reads the last hour of a namespace before the store's time `now`.
+    pub async fn read(namespace: &Namespace, now: Timestamp) -> Result<LastHour, Error> {
+        let to = now.plus_ms(MINUTE_MS);
         let last = to.millis() / MINUTE_MS * MINUTE_MS - MINUTE_MS;
         let first = last - (MINUTES as i64 - 1) * MINUTE_MS;
         let from = Timestamp::from_millis(first);
@@ -66,6 +66,20 @@ impl Minutes {
         self.0.iter().map(of_minute).collect()
     }
 
+    /// Returns a level at the end of each minute, given its present value and its change in a minute. The changes of executions that
+    /// are not counted, such as replays, are missing, so an early level may be off; it is never negative.
+    pub fn levels(&self, now: u64, change: impl Fn(&Rollup) -> i64) -> Vec<Option<f64>> {
+        let mut level = now as i64;
+        let before = |minute: &Rollup| {
+            let at_end = level;
+            level -= change(minute);
+            Some(at_end.max(0) as f64)
+        };
+        let mut levels: Vec<Option<f64>> = self.0.iter().rev().map(before).collect();
+        levels.reverse();
+        levels
+    }
+
     /// Returns the sum of a count.
     pub fn sum(&self, count: impl Fn(&Rollup) -> u64) -> u64 {
         self.0.iter().map(count).sum()
@@ -82,4 +96,19 @@ impl Minutes {
 /// Returns the number of executions that ended in a minute.
 pub fn ended(minute: &Rollup) -> u64 {
     minute.completed + minute.failed + minute.cancelled + minute.expired + minute.skipped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_computed_backwards_from_the_present() {
+        let mut minutes = Minutes::default();
+        minutes.0[MINUTES - 2].submitted = 5;
+        minutes.0[MINUTES - 1] = Rollup { submitted: 3, completed: 4, ..Rollup::default() };
+        let levels = minutes.levels(7, |minute| minute.submitted as i64 - ended(minute) as i64);
+        assert_eq!(levels[MINUTES - 3..], [Some(3.0), Some(8.0), Some(7.0)]);
+        assert_eq!(minutes.levels(0, |minute| minute.submitted as i64)[0], Some(0.0), "never negative");
+    }
 }

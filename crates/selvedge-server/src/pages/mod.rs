@@ -23,8 +23,10 @@ mod lanes;
 mod layout;
 mod live;
 mod login;
+mod matches;
 mod minutes;
 mod overview;
+mod overview_data;
 mod parts;
 mod payload;
 mod problem_page;
@@ -36,6 +38,7 @@ mod views;
 mod webhooks;
 mod workers;
 
+pub use overview_data::SharedOverviews;
 pub use problem_page::show_problems;
 pub use views::PageViews;
 

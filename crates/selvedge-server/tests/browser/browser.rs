@@ -23,6 +23,14 @@ const FLAGS: [&str; 10] = [
     "--hide-scrollbars",
 ];
 
+/// Runs in every page before its own script. Writes an error to the log, which [`Browser::finish`] reads, when the page breaks its
+/// policy and when text of a user is executed: hostile texts of tests call `canary()`.
+const GUARD: &str = "
+    document.addEventListener('securitypolicyviolation', (event) =>
+      console.error(`Content Security Policy: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
+    window.canary = () => console.error('text of a user was executed');
+";
+
 /// The colours that a person prefers.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Colours {
@@ -68,7 +76,19 @@ impl Browser {
             flags.push("--blink-settings=preferredColorScheme=0");
         }
         let driver = Driver::start(&format!("http://127.0.0.1:{port}"), &flags);
-        Browser { driver, _process: process, server: server.to_owned() }
+        let browser = Browser { driver, _process: process, server: server.to_owned() };
+        browser.command("Page.addScriptToEvaluateOnNewDocument", json!({ "source": GUARD }));
+        browser
+    }
+
+    /// Switches the scripts of pages off. [`Browser::eval`] still works.
+    pub fn switch_scripts_off(&self) {
+        self.command("Emulation.setScriptExecutionDisabled", json!({ "value": true }));
+    }
+
+    /// Sends a command of the DevTools protocol.
+    fn command(&self, name: &str, parameters: Value) -> Value {
+        self.driver.post("goog/cdp/execute", json!({ "cmd": name, "params": parameters }))
     }
 
     /// Opens a page of the server.

@@ -6,7 +6,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use std::process::Command;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 /// A session.
 pub struct Driver {
@@ -54,10 +55,20 @@ impl Driver {
 fn call(method: &str, url: &str, body: &Value) -> Value {
     let mut curl = Command::new("curl");
     curl.args(["--silent", "--show-error", "--max-time", "120", "--request", method, url]);
+    // A script may be longer than an argument.
     if !body.is_null() {
-        curl.args(["--header", "content-type: application/json", "--data-binary", &body.to_string()]);
+        curl.args(["--header", "content-type: application/json", "--data-binary", "@-"]);
     }
-    let output = curl.output().expect("curl starts");
+    let mut child = curl
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("curl starts");
+    let mut stdin = child.stdin.take().expect("its input is a pipe");
+    stdin.write_all(body.to_string().as_bytes()).expect("curl reads the body");
+    drop(stdin);
+    let output = child.wait_with_output().expect("curl ends");
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{method} {url}: {error}");
     let mut answer: Value = serde_json::from_slice(&output.stdout).expect("an answer is JSON");

@@ -3,11 +3,15 @@
 //!
 //! Needs Debian's `chromium` and `chromium-driver` (`scripts/install-packages`). Saves pictures in `target/screenshots`.
 
+mod accessibility;
 mod browser;
 mod driver;
+mod guards;
+mod hostile;
 #[path = "../http/support/mod.rs"]
 #[allow(dead_code, unused_imports)]
 mod support;
+mod without_script;
 
 use browser::{Browser, Colours};
 use serde_json::json;

@@ -40,7 +40,7 @@ async fn every_page_shows_its_data() {
             &[
                 "Needs attention",
                 "1 approval waits for an answer",
-                "The budget “model” is used up",
+                "The budget “<span class=\"user-text\">model</span>” is used up",
                 "no live worker claims from it",
             ],
         ),

@@ -1,0 +1,117 @@
+//! The overview: what needs attention, the link of each matter, and counts that stop.
+
+use super::visit;
+use crate::support::{Server, op_with};
+use selvedge_core::Timestamp;
+use selvedge_engine::Options;
+use selvedge_memory::Clock;
+use serde_json::json;
+
+/// The time that passes, in milliseconds: longer than what counts as stuck.
+const LONG_MS: i64 = 3_000_000;
+
+/// Returns the text of the section about what needs attention, and its links.
+async fn attention(server: &Server) -> (String, Vec<String>) {
+    let page = visit(server, "/").await.text();
+    let section = page.split("id=\"attention\"").nth(1).and_then(|rest| rest.split("</section>").next());
+    let section = section.unwrap_or_else(|| panic!("the page has the section: {page}"));
+    let text = section.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect();
+    let links = section.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
+    (text, links.map(|link| link.replace("&amp;", "&")).collect())
+}
+
+/// Claims an execution of a lane as a worker that takes only this kind.
+async fn claim(server: &Server, lane: &str, kind: &str) -> serde_json::Value {
+    let claim =
+        json!({ "worker": "w", "lanes": [lane], "kinds": [kind], "max": 1, "lease_ttl_ms": 3_600_000 });
+    let mut answer = server.post(&format!("/v1/workers/{lane}/claim"), claim).await.json();
+    answer["claims"][0].take()
+}
+
+#[tokio::test]
+async fn the_overview_names_what_needs_attention_and_where_to_look() {
+    let clock = Clock::manual(Timestamp::from_millis(1_800_000_000_000));
+    let server =
+        Server::start_with(Options { reconcilers: false, ..Options::default() }, clock.clone()).await;
+    for lane in ["busy", "slow"] {
+        server.submit(json!({ "kind": "send", "lane": lane })).await;
+        claim(&server, lane, "send").await;
+        server.submit(json!({ "kind": "send", "lane": lane })).await;
+    }
+    server.submit(json!({ "kind": "other", "lane": "busy" })).await;
+    server.submit(json!({ "kind": "send", "lane": "slow", "capabilities": ["gpu"] })).await;
+    server.submit(json!({ "kind": "send", "lane": "nobody" })).await;
+    server.configure("lanes/paused", json!({ "state": "paused" })).await;
+    server.submit(json!({ "kind": "send", "lane": "paused" })).await;
+    let limits = json!({ "tokens": { "hard": 100, "soft": 50 } });
+    for (budget, used) in [("full", 100), ("half", 60), ("free", 1)] {
+        server.configure(&format!("budgets/{budget}"), json!({ "limits": limits })).await;
+        server.post(&format!("/v1/budgets/{budget}/usage"), json!({ "usage": { "tokens": used } })).await;
+    }
+    server.submit(json!({ "kind": "k", "lane": "failing", "retry": { "max_retries": 0 } })).await;
+    let failing = claim(&server, "failing", "k").await;
+    server
+        .report("failing", op_with("fail", &failing, json!({ "message": "no", "class": "permanent" })))
+        .await;
+    clock.advance_ms(LONG_MS);
+    let (text, links) = attention(&server).await;
+    for matter in [
+        "1 execution waits in the lane “busy”, and no live worker there takes the kind “other”",
+        "1 execution waits in the lane “slow”, and no live worker there has the capabilities “gpu”",
+        "1 execution waits in the lane “nobody”, and no live worker claims from it",
+        "1 execution waits in the lane “paused”, and the lane is paused",
+        "An execution in the lane “busy” has run for 50 min",
+        "An execution in the lane “busy” has waited for 50 min",
+        "1 execution has failed, 1 in the last hour",
+        "The budget “full” is used up",
+        "The budget “half” has reached its soft limit",
+    ] {
+        assert!(text.contains(matter), "{matter} is not in: {text}");
+    }
+    for absent in ["“free”", "held by limits"] {
+        assert!(!text.contains(absent), "{absent} is in: {text}");
+    }
+    assert!(links.len() > 8, "{links:?}");
+    for link in links {
+        let list = visit(&server, &link).await;
+        assert_eq!(list.status, 200, "{link}");
+        assert!(!list.text().contains("No execution matches"), "{link} shows nothing");
+    }
+}
+
+#[tokio::test]
+async fn executions_in_a_busy_lane_are_not_stuck() {
+    let clock = Clock::manual(Timestamp::from_millis(1_800_000_000_000));
+    let server =
+        Server::start_with(Options { reconcilers: false, ..Options::default() }, clock.clone()).await;
+    for _ in 0..2 {
+        server.submit(json!({ "kind": "send", "lane": "busy" })).await;
+    }
+    let first = claim(&server, "busy", "send").await;
+    clock.advance_ms(LONG_MS);
+    server.report("busy", op_with("complete", &first, json!({}))).await;
+    claim(&server, "busy", "send").await;
+    clock.advance_ms(LONG_MS / 2);
+    let (text, _) = attention(&server).await;
+    assert!(!text.contains("has run for") && !text.contains("has waited for"), "as long as usual: {text}");
+}
+
+#[tokio::test]
+async fn a_filter_that_no_index_serves_is_not_counted() {
+    let server = Server::start().await;
+    for number in 0..60 {
+        server
+            .submit(json!({ "kind": "k", "lane": "l", "tags": { "number": (number % 2).to_string() } }))
+            .await;
+    }
+    for (query, count) in [
+        ("", "60 match"),
+        ("lane=l", "60 match"),
+        ("tag=number:1", "30 match"),
+        ("lane=l&state=waiting", "≥\u{202f}50 match"),
+        ("lane=l&tag=number:1", "30 match"),
+    ] {
+        let page = visit(&server, &format!("/executions?{query}")).await.text();
+        assert!(page.contains(count), "{query}: {page}");
+    }
+}
