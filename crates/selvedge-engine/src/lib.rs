@@ -31,9 +31,9 @@ pub use metrics::{
 };
 pub use namespace::{
     ApiKeyDraft, BULK_MAX, Bulk, BulkJobDraft, BulkResult, BulkTarget, ClaimResult, ClaimWait, CreatedApiKey,
-    Ended, EventFilter, EventPage, FlowEnded, FlowView, Frames, From, GateView, GrownFlow, HeartbeatResult,
-    HeldReason, KeyedCalls, LaneMinute, Namespace, Namespaces, PublicEvent, RecordPage, Relation, ReportItem,
-    RunView, Spent, StatsQuery, StreamTail, View, WithSecret, WorkerView,
+    Ended, EventFilter, EventPage, FlowEnded, FlowMember, FlowRecord, FlowView, Frames, From, GateView,
+    GrownFlow, HeartbeatResult, HeldReason, KeyedCalls, LaneMinute, Namespace, Namespaces, PublicEvent,
+    RecordPage, Relation, ReportItem, RunView, Spent, StatsQuery, StreamTail, View, WithSecret, WorkerView,
 };
 pub use notify::{Notice, Subscription};
 pub use reconcilers::{Aborted, Intervals, ReconcilerStatus, Tally, UnknownReconciler};
