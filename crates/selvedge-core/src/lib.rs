@@ -69,7 +69,7 @@ pub use execution::{Due, DueKind, Execution};
 pub use execution::{history, policy, state, submission, transition};
 pub use fact::Fact;
 pub use flow::Flow;
-pub use flow::{graph, join, outbox, plan, wiring};
+pub use flow::{critical_path, graph, join, outbox, past, plan, wiring};
 pub use gate::{Gate, GateId};
 pub use gate::{amount, shares, window};
 pub use history::History;

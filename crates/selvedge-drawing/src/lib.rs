@@ -3,8 +3,10 @@
 //! Callers choose the names of nodes, so every form escapes them. A picture gives each state in words as well as in
 //! colour.
 
+pub mod collapse;
 mod dot;
 mod layout;
+pub mod page;
 mod svg;
 mod text;
 mod theme;
@@ -26,20 +28,11 @@ pub fn dot(graph: &FlowGraph, title: &str) -> String {
 
 /// Draws a graph as one SVG element without scripts, links or ids, to stand alone or inside a page.
 pub fn svg(graph: &FlowGraph, title: &str) -> String {
-    draw(graph, title, Host::Alone)
-}
-
-/// Draws a graph as one SVG element for a page that has [`page_style`]. Each node is a link to `/executions/ID`.
-pub fn svg_for_page(graph: &FlowGraph, title: &str) -> String {
-    draw(graph, title, Host::Page)
-}
-
-fn draw(graph: &FlowGraph, title: &str, host: Host) -> String {
     let lines = graph.edges.len() + graph.spawned.len();
     if graph.nodes.len() > DRAWN_NODES_LIMIT || lines > DRAWN_EDGES_LIMIT {
-        svg::draw_counts(graph, title, host)
+        svg::draw_counts(graph, title, Host::Alone)
     } else {
-        svg::draw(graph, title, host)
+        svg::draw(graph, title)
     }
 }
 
@@ -52,7 +45,7 @@ enum Host {
     Page,
 }
 
-/// Returns the style sheet of a page with pictures: the rules of [`svg_for_page`], and each colour of a state as the custom
+/// Returns the style sheet of a page with pictures: the rules of [`page::draw`], and each colour of a state as the custom
 /// property `--state-NAME`, for light and dark backgrounds.
 pub fn page_style() -> String {
     theme::page_style()

@@ -28,8 +28,8 @@ const NAME_PIXELS: f64 = 13.0;
 const SMALL_PIXELS: f64 = 11.0;
 
 /// Draws a graph.
-pub fn draw(graph: &FlowGraph, title: &str, host: Host) -> String {
-    let header = header(host);
+pub fn draw(graph: &FlowGraph, title: &str) -> String {
+    let header = header(Host::Alone);
     let groups = groups(graph);
     let box_size = Size { width: box_width(&graph.nodes), height: BOX_HEIGHT };
     let (lines, links): (Vec<Link>, Vec<(usize, usize)>) = graph.links().unzip();
@@ -54,13 +54,7 @@ pub fn draw(graph: &FlowGraph, title: &str, host: Host) -> String {
     }
     body.push_str(&labels);
     for (node, corner) in graph.nodes.iter().zip(&layout.boxes) {
-        if host == Host::Page {
-            let _ = write!(body, "<a href=\"/executions/{}\">", node.execution);
-        }
         draw_node(&mut body, node, groups.get(node.name.as_str()).copied(), *corner, box_size.width);
-        if host == Host::Page {
-            body.push_str("</a>\n");
-        }
     }
     body.push_str("</g>\n");
 
@@ -70,7 +64,7 @@ pub fn draw(graph: &FlowGraph, title: &str, host: Host) -> String {
             writeln!(body, "<text class=\"name faint\" x=\"{MARGIN}\" y=\"{height}\">No nodes yet.</text>");
     }
     height = draw_legend(&mut body, graph, &lines, width, height);
-    frame(graph, title, Size { width, height }, &body, host)
+    frame(graph, title, Size { width, height }, &body, Host::Alone)
 }
 
 /// Draws how many nodes are in each state, for a graph that is too large to draw.
@@ -193,30 +187,39 @@ fn draw_disc(body: &mut String, state: StateName, x: i32, y: i32) {
 
 /// Draws a line with its head: curved between layers, horizontal where it passes one.
 fn draw_line(body: &mut String, class: &str, points: &[Point]) {
-    let (Some(first), Some(end)) = (points.first(), points.last()) else { return };
-    let _ = write!(body, "<g class=\"edge {class}\"><path d=\"M{} {}", first.x, first.y);
+    let (line, head) = line_path(points);
+    let _ = writeln!(
+        body,
+        "<g class=\"edge {class}\"><path d=\"{line}\"/><path class=\"head\" d=\"{head}\"/></g>"
+    );
+}
+
+/// Returns the paths of a line and of its head.
+pub fn line_path(points: &[Point]) -> (String, String) {
+    let (Some(first), Some(end)) = (points.first(), points.last()) else { return Default::default() };
+    let mut line = format!("M{} {}", first.x, first.y);
     for (index, pair) in points.chunks_exact(2).enumerate() {
         let (from, mut to) = (pair[0], pair[1]);
         if index > 0 {
-            let _ = write!(body, "H{}", from.x);
+            let _ = write!(line, "H{}", from.x);
         }
         if to == *end {
             to.x -= 7;
         }
         let middle = (from.x + to.x) / 2;
         if from.y == to.y && from.x < to.x {
-            let _ = write!(body, "H{}", to.x);
+            let _ = write!(line, "H{}", to.x);
         } else if from.x < to.x {
-            let _ = write!(body, "C{middle} {} {middle} {} {} {}", from.y, to.y, to.x, to.y);
+            let _ = write!(line, "C{middle} {} {middle} {} {} {}", from.y, to.y, to.x, to.y);
         } else {
-            let _ = write!(body, "C{} {} {} {} {} {}", from.x + 80, from.y, to.x - 80, to.y, to.x, to.y);
+            let _ = write!(line, "C{} {} {} {} {} {}", from.x + 80, from.y, to.x - 80, to.y, to.x, to.y);
         }
     }
-    let _ = writeln!(body, "\"/><path class=\"head\" d=\"M{} {}l-9-4v8z\"/></g>", end.x - 1, end.y);
+    (line, format!("M{} {}l-9-4v8z", end.x - 1, end.y))
 }
 
 /// Writes the condition of an edge in the middle of its last curve.
-fn draw_line_label(labels: &mut String, word: &str, points: &[Point]) {
+pub fn draw_line_label(labels: &mut String, word: &str, points: &[Point]) {
     let [.., from, to] = points else { return };
     let (x, y) = ((from.x + to.x) / 2, (from.y + to.y) / 2 + 4);
     let _ = writeln!(labels, "<text class=\"halo\" x=\"{x}\" y=\"{y}\" text-anchor=\"middle\">{word}</text>");

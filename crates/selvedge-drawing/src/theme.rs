@@ -120,7 +120,9 @@ impl Theme {
         let edges = [Resolution::Pending, Resolution::Holds, Resolution::Dead];
         let lines = edges.map(|resolution| (resolution.as_str(), self.edge(resolution)));
         for (class, colour) in lines.into_iter().chain([("spawned", self.spawned())]) {
-            rules.push(format!(".{class}{{stroke:{colour}}}.{class} .head{{fill:{colour}}}"));
+            rules.push(format!(
+                ".{class}{{stroke:{colour}}}.{class} .head,.selvedge-graph .tip.{class}{{fill:{colour}}}"
+            ));
         }
         for state in states {
             let (class, colour) = (state.as_str(), self.state(*state));
@@ -149,7 +151,7 @@ pub fn style(states: &[StateName]) -> String {
          .skipped .box{stroke-dasharray:4 3}\
          .sign{fill:none;stroke-width:1.8;stroke-linecap:round;stroke-linejoin:round}\
          .edge{fill:none;stroke-width:1.5;stroke-linecap:round}\
-         .edge .head{stroke:none}\
+         .edge .head,.selvedge-graph .tip{stroke:none}\
          .pending{stroke-dasharray:5 4}\
          .dead{stroke-dasharray:0.1 4;stroke-width:2}\
          .spawned{stroke-width:1.25}\

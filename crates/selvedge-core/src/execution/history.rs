@@ -7,6 +7,7 @@
 //! shortened ([`Fact::shortened`]), and a line that is too long moves to a page at once.
 
 use crate::fact::{Fact, Failure, LeaseRef, Next};
+use crate::state::StateName;
 use crate::text::shortened;
 use crate::{Name, Outcome, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -239,6 +240,93 @@ pub fn outcome(fact: &Fact) -> Option<Outcome> {
     match next {
         Next::Terminal(outcome) => Some(outcome),
         Next::Waiting | Next::Delayed(_) | Next::Suspended => None,
+    }
+}
+
+/// Returns the state after a fact; none if the fact does not change the state. The state of an execution at any moment is that of
+/// the last line before it for which this returns one.
+pub fn state_after(fact: &Fact) -> Option<StateName> {
+    Some(match fact {
+        Fact::Submitted { delayed_until: None }
+        | Fact::DelayOver
+        | Fact::Replayed { .. }
+        | Fact::Resumed { .. }
+        | Fact::Admitted { .. } => StateName::Waiting,
+        Fact::Submitted { delayed_until: Some(_) } | Fact::Debounced { .. } => StateName::Delayed,
+        Fact::SubmittedWaitingDependencies { .. }
+        | Fact::Reopened { .. }
+        | Fact::ReplayedWaitingDependencies { .. } => StateName::WaitingDependencies,
+        Fact::Claimed { .. } => StateName::Active,
+        Fact::Completed { .. } => StateName::Completed,
+        Fact::Held { .. } => StateName::Held,
+        Fact::Cancelled { .. } | Fact::CancelAcknowledged { .. } => StateName::Cancelled,
+        Fact::DeadlinePassed { .. } | Fact::StartByPassed => StateName::Expired,
+        Fact::Failed { next, .. }
+        | Fact::TimedOut { next, .. }
+        | Fact::LeaseExpired { next, .. }
+        | Fact::Delayed { next, .. }
+        | Fact::Released { next, .. }
+        | Fact::Orphaned { next, .. }
+        | Fact::Revoked { next, .. }
+        | Fact::Rescheduled { next }
+        | Fact::Joined { next, .. }
+        | Fact::SuspensionTimedOut { next, .. }
+        | Fact::Breached { next, .. } => state_of(*next),
+        // A suspension that is fulfilled at once is followed by a line of its own.
+        Fact::Suspended { next: Next::Terminal(outcome), .. } => state_of(Next::Terminal(*outcome)),
+        Fact::Suspended { .. } => StateName::Suspended,
+        Fact::CancelRequested { .. }
+        | Fact::Progressed { .. }
+        | Fact::Prioritised { .. }
+        | Fact::Tagged { .. }
+        | Fact::Renewed { .. }
+        | Fact::DrainRequested { .. }
+        | Fact::UpstreamChanged { .. }
+        | Fact::Wired { .. }
+        | Fact::FlowSubmitted { .. }
+        | Fact::FlowGrown { .. }
+        | Fact::FlowEnded { .. }
+        | Fact::FlowReopened { .. }
+        | Fact::FlowCancelRequested { .. }
+        | Fact::Signalled { .. }
+        | Fact::Noticed { .. }
+        | Fact::WaitpointCreated { .. }
+        | Fact::WaitpointExpired { .. }
+        | Fact::WaitpointRevoked { .. }
+        | Fact::WaitpointReissued { .. }
+        | Fact::Stepped { .. }
+        | Fact::TokenKeysRotated { .. }
+        | Fact::ApiKeyCreated { .. }
+        | Fact::ApiKeyRevoked { .. }
+        | Fact::BulkJobStarted { .. }
+        | Fact::BulkJobEnded { .. }
+        | Fact::WebhookChanged { .. }
+        | Fact::ScheduleSaved { .. }
+        | Fact::ScheduleDeleted { .. }
+        | Fact::ScheduleFired { .. }
+        | Fact::ScheduleSkipped { .. }
+        | Fact::ScheduleRefused { .. }
+        | Fact::InboxRefused { .. }
+        | Fact::GateConfigured { .. }
+        | Fact::GateRemoved { .. }
+        | Fact::Spent { .. }
+        | Fact::LimitReached { .. }
+        | Fact::BudgetReset { .. }
+        | Fact::Adopted { .. }
+        | Fact::EndAwaited => return None,
+    })
+}
+
+fn state_of(next: Next) -> StateName {
+    match next {
+        Next::Waiting => StateName::Waiting,
+        Next::Delayed(_) => StateName::Delayed,
+        Next::Suspended => StateName::Suspended,
+        Next::Terminal(Outcome::Completed) => StateName::Completed,
+        Next::Terminal(Outcome::Failed) => StateName::Failed,
+        Next::Terminal(Outcome::Cancelled) => StateName::Cancelled,
+        Next::Terminal(Outcome::Expired) => StateName::Expired,
+        Next::Terminal(Outcome::Skipped) => StateName::Skipped,
     }
 }
 

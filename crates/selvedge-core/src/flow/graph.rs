@@ -4,10 +4,11 @@
 
 use crate::execution::ROOT;
 use crate::flow::Counts;
-use crate::join::{EdgeCondition, GroupDecision, JoinPolicy, Resolution};
+use crate::join::{EdgeCondition, GroupDecision, Join, JoinPolicy, Resolution};
 use crate::plan::DependencyGraph;
 use crate::state::StateName;
 use crate::{Execution, ExecutionId, Name};
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// A member of a flow.
@@ -73,20 +74,54 @@ pub enum Link<'a> {
     Spawned,
 }
 
+/// A member of a flow, in its current state or in an earlier one.
+pub(super) struct Member<'a> {
+    /// The current row.
+    pub row: &'a Execution,
+    /// The state.
+    pub state: StateName,
+    /// The number of edges into it. Edges are only added.
+    pub upstreams: usize,
+    /// The edge group; none if it has no upstreams.
+    pub join: Option<Cow<'a, Join>>,
+}
+
+impl<'a> Member<'a> {
+    /// Returns a member in its current state.
+    fn of(row: &'a Execution) -> Member<'a> {
+        Member {
+            row,
+            state: row.state.name(),
+            upstreams: row.wiring().upstreams.len(),
+            join: row.join.as_ref().map(Cow::Borrowed),
+        }
+    }
+}
+
+/// Returns the name of the node that an execution is.
+fn node_name(row: &Execution) -> Name {
+    match &row.spec.node {
+        Some(node) => node.name.clone(),
+        None => Name::trusted(row.node().unwrap_or(ROOT)),
+    }
+}
+
 impl FlowGraph {
     /// Builds the graph of these members of a flow, given in the order of their submission. Edges and children whose
     /// other end is not among the members are left out.
     pub fn of(members: &[Execution]) -> FlowGraph {
-        let name = |row: &Execution| match &row.spec.node {
-            Some(node) => node.name.clone(),
-            None => Name::trusted(row.node().unwrap_or(ROOT)),
-        };
-        let names: HashMap<ExecutionId, Name> = members.iter().map(|row| (row.id, name(row))).collect();
+        FlowGraph::build(&members.iter().map(Member::of).collect::<Vec<_>>())
+    }
+
+    /// Builds the graph of members in given states.
+    pub(super) fn build(members: &[Member]) -> FlowGraph {
+        let names: HashMap<ExecutionId, Name> =
+            members.iter().map(|member| (member.row.id, node_name(member.row))).collect();
         let mut graph = FlowGraph::default();
-        for row in members {
+        for Member { row, state, upstreams, join } in members {
             let node = names[&row.id].clone();
-            let edges = row.join.as_ref().map_or(&[][..], |join| &join.edges);
-            for (index, upstream) in row.wiring().upstreams.iter().enumerate() {
+            let edges = join.as_ref().map_or(&[][..], |join| &join.edges);
+            for (index, upstream) in row.wiring().upstreams.iter().take(*upstreams).enumerate() {
                 let Some(from) = names.get(&upstream.execution) else { continue };
                 graph.edges.push(GraphEdge {
                     from: from.clone(),
@@ -97,7 +132,7 @@ impl FlowGraph {
             }
             let children = row.wiring().children.iter().filter_map(|child| names.get(&child.execution));
             graph.spawned.extend(children.map(|child| (node.clone(), child.clone())));
-            graph.groups.extend(row.join.as_ref().map(|join| GraphGroup {
+            graph.groups.extend(join.as_ref().map(|join| GraphGroup {
                 node: node.clone(),
                 policy: join.policy,
                 holds: join.count(Resolution::Holds),
@@ -105,7 +140,7 @@ impl FlowGraph {
                 pending: join.count(Resolution::Pending),
                 decision: join.decision,
             }));
-            graph.nodes.push(GraphNode { name: node, execution: row.id, state: row.state.name() });
+            graph.nodes.push(GraphNode { name: node, execution: row.id, state: *state });
         }
         graph
     }

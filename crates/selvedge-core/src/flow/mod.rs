@@ -4,10 +4,12 @@
 //! the same for ten members and for ten thousand. A flow has ended when none of its members is live; right after that,
 //! [`SettleFlow`](crate::rules::flow::SettleFlow) decides its final state.
 
+pub mod critical_path;
 pub mod graph;
 pub mod join;
 pub mod outbox;
 pub mod outcome;
+pub mod past;
 pub mod plan;
 pub mod wiring;
 

@@ -147,7 +147,7 @@ impl Namespace {
     }
 
     /// Returns the members of a flow in the order of their submission, without their payloads.
-    async fn members(&self, flow: FlowId) -> Result<Vec<Execution>, Error> {
+    pub(super) async fn members(&self, flow: FlowId) -> Result<Vec<Execution>, Error> {
         let members = self.inner().store.members(Members { flow, skip: 0, limit: u32::MAX }).await?;
         Ok(members.into_iter().filter(|row| row.namespace == self.id()).collect())
     }

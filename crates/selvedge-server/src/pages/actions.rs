@@ -3,8 +3,12 @@
 use maud::{Markup, html};
 use selvedge_core::FlowId;
 use selvedge_core::flow::{Flow, FlowState};
+use selvedge_core::graph::{FlowGraph, GraphNode};
 use selvedge_core::state::StateName;
 use selvedge_engine::View;
+
+/// The most nodes of a flow that can be chosen for a replay.
+const REPLAYABLE_MAX: usize = 200;
 
 /// Shows what an operator can do with an execution in its state.
 pub fn of_execution(view: &View) -> Markup {
@@ -56,12 +60,33 @@ pub fn of_selection() -> Markup {
     }
 }
 
-/// Shows what an operator can do with a flow.
-pub fn of_flow(flow: &Flow) -> Markup {
+/// Shows what an operator can do with a flow: cancel it while it runs, and replay a node that did not complete.
+pub fn of_flow(flow: &Flow, graph: &FlowGraph) -> Markup {
     let id: FlowId = flow.id;
+    let replayable = |node: &&GraphNode| {
+        matches!(node.state, StateName::Failed | StateName::Cancelled | StateName::Expired)
+    };
+    let mut nodes: Vec<&GraphNode> = graph.nodes.iter().filter(replayable).collect();
+    nodes.sort_by_key(|node| node.state != StateName::Failed);
+    nodes.truncate(REPLAYABLE_MAX);
     html! {
+        div.actions.needs-script {
+            @if flow.state == FlowState::Running { (opener("cancel", "Cancel the flow", true)) }
+            @if !nodes.is_empty() { (opener("replay", "Replay a node", false)) }
+        }
+        @if let Some(first) = nodes.first() {
+            (dialog("replay", "Replay a node of this flow?", &format!("POST /v1/executions/{}/replay", first.execution), html! {
+                label { "Node"
+                    select data-of-call="/v1/executions/{}/replay" {
+                        @for node in &nodes {
+                            option value=(node.execution) { (super::parts::clipped(&node.name, 60)) " – " (node.state.as_str()) }
+                        }
+                    }
+                }
+                p { "It runs again with the same input, and skipped nodes that depend on it may run. The preview outlines them in the graph." }
+            }, html! { button type="submit" data-preview { "Preview" } button.primary type="submit" { "Replay" } }))
+        }
         @if flow.state == FlowState::Running {
-            div.actions.needs-script { (opener("cancel", "Cancel the flow", true)) }
             (dialog("cancel", "Cancel this flow?", &format!("POST /v1/flows/{id}/cancel"), html! {
                 label { "Executions to cancel"
                     select name="mode" {

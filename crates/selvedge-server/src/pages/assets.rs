@@ -30,7 +30,9 @@ impl Asset {
 
 /// The style sheet: that of pictures, and that of pages.
 pub static STYLE: LazyLock<Asset> = LazyLock::new(|| {
-    let text = selvedge_drawing::page_style() + include_str!("assets/selvedge.css");
+    let text = selvedge_drawing::page_style()
+        + include_str!("assets/selvedge.css")
+        + include_str!("assets/subjects.css");
     Asset::new("selvedge", "css", "text/css; charset=utf-8", text)
 });
 
@@ -44,13 +46,28 @@ pub static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
     )
 });
 
+/// The script of the page of a flow: the graph, its past, and previews of replays.
+pub static FLOW_SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
+    Asset::new("flow", "js", "text/javascript; charset=utf-8", include_str!("assets/flow.js").to_owned())
+});
+
+/// The script of the page of an execution: its live log, and submitting it again.
+pub static EXECUTION_SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
+    Asset::new(
+        "execution",
+        "js",
+        "text/javascript; charset=utf-8",
+        include_str!("assets/execution.js").to_owned(),
+    )
+});
+
 /// The icon of the site.
 pub static ICON: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("icon", "svg", "image/svg+xml", include_str!("assets/icon.svg").to_owned()));
 
 /// `GET /assets/{name}`
 pub async fn asset(PathName(name): PathName) -> HandlerResult {
-    let known = [&*STYLE, &*SCRIPT, &*ICON];
+    let known = [&*STYLE, &*SCRIPT, &*FLOW_SCRIPT, &*EXECUTION_SCRIPT, &*ICON];
     let found = known.into_iter().find(|asset| asset.name == name);
     let asset = found.ok_or_else(|| Problem::new(Code::NotFound, format!("there is no asset {name:?}")))?;
     let headers = [

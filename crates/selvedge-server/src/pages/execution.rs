@@ -1,19 +1,20 @@
-//! The page of an execution: its explanation, its timeline, its payloads, its events and the frames of its newest attempt.
+//! The page of an execution: its explanation, its timeline, its attempts, its payloads, its events and the log of its newest attempt.
 
+use super::assets::EXECUTION_SCRIPT;
 use super::layout::{Page, Viewer, heading};
 use super::parts::{
-    ago, clipped, executions_link, flow_link, maybe_ago, moment, path_part, short, state, tags, user_text,
-    words,
+    ago, clipped, duration, executions_link, flow_link, labelled_state, maybe_ago, moment, path_part, short,
+    state, tags, user_text, words,
 };
 use super::payload::payload;
-use super::timeline::Life;
+use super::timeline::{Life, state_of_attempt};
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
 use crate::wire::path::PathExecution;
 use crate::wire::query::Query;
 use maud::{Markup, html};
 use selvedge_core::explain::{Explanation, Reference};
-use selvedge_core::history::Attempt;
+use selvedge_core::history::{Attempt, HistoryLine, attempts};
 use selvedge_core::stream::Frame;
 use selvedge_core::{ExecutionId, Permission, Signal, Step, Timestamp, Waitpoint};
 use selvedge_engine::{Error, Frames, Namespace, PublicEvent, View};
@@ -22,6 +23,8 @@ use selvedge_engine::{Error, Frames, Namespace, PublicEvent, View};
 const RECORDS_MAX: u32 = 200;
 /// The most frames that are shown: those of the end.
 const FRAMES_MAX: u32 = 200;
+/// The most attempts that the table shows.
+const ATTEMPTS_MAX: usize = 50;
 /// The most characters of an event's data, and of a frame.
 const DATA_MAX: usize = 400;
 const FRAME_MAX: usize = 4000;
@@ -31,8 +34,9 @@ pub async fn page(caller: Caller, PathExecution(id): PathExecution, query: Query
     query.finish()?;
     let record = Record::read(&caller.namespace, id).await?;
     let title = format!("{} {}", record.view.class.kind, short(&id));
-    let content = record.render(caller.may(Permission::Operate));
-    let page = Page::new(&title, "/executions").live(format!("/live?execution={id}"));
+    let content = record.render(caller.may(Permission::Operate), caller.may(Permission::Submit));
+    let page =
+        Page::new(&title, "/executions").script(&EXECUTION_SCRIPT).live(format!("/live?execution={id}"));
     Ok(page.response(Some(&Viewer::of(&caller)), content))
 }
 
@@ -42,6 +46,7 @@ struct Record {
     view: View,
     explanation: Explanation,
     events: Vec<PublicEvent>,
+    lines: Vec<HistoryLine>,
     attempts: Vec<Attempt>,
     steps: Vec<Step>,
     signals: Vec<Signal>,
@@ -56,11 +61,13 @@ impl Record {
             0 => None,
             _ => Some(last_frames(namespace, id).await?),
         };
+        let (_, lines) = namespace.history(id).await?;
         Ok(Record {
             now: namespace.now().await?,
             explanation: namespace.explain(id).await?,
             events: namespace.execution_events(id).await?,
-            attempts: namespace.attempts(id).await?,
+            attempts: attempts(&lines, view.stored.execution.detail.error.as_ref()),
+            lines,
             steps: namespace.steps(id, 0, RECORDS_MAX).await?.items,
             signals: namespace.signals(id, 0, RECORDS_MAX).await?.items,
             waitpoints: namespace.waitpoints(id, 0, RECORDS_MAX).await?,
@@ -69,7 +76,7 @@ impl Record {
         })
     }
 
-    fn render(&self, may_operate: bool) -> Markup {
+    fn render(&self, may_operate: bool, may_submit: bool) -> Markup {
         let row = &self.view.stored.execution;
         let (id, api) = (row.id, format!("/v1/executions/{}", row.id));
         let above = html! {
@@ -81,7 +88,10 @@ impl Record {
         html! {
             (heading(html! { (user_text(&self.view.class.kind)) }, above))
             section.card #facts data-live aria-label="Facts" { (self.facts()) }
-            @if may_operate { div #actions data-live { (super::actions::of_execution(&self.view)) } }
+            div.bar {
+                @if may_operate { div #actions data-live { (super::actions::of_execution(&self.view)) } }
+                @if may_submit { (super::again::show(&self.view)) }
+            }
             section #explain data-live { h2 { (self.question()) } (explain(&self.explanation, self.now)) }
             @if self.waitpoints.iter().any(|waitpoint| waitpoint.is_open(self.now)) {
                 section #waitpoints data-live {
@@ -91,21 +101,51 @@ impl Record {
             }
             section #timeline data-live {
                 h2 { "Timeline" }
-                (Life { row, events: &self.events, attempts: &self.attempts, steps: &self.steps, signals: &self.signals }.draw(self.now))
+                (self.life().draw(self.now))
+            }
+            @if !self.attempts.is_empty() {
+                section #attempts data-live { h2 { "Attempts" } (attempt_table(&self.attempts, self.now)) }
             }
             div.columns #payloads data-live { (self.payloads(&api)) }
-            @if let Some(frames) = self.frames.as_ref().filter(|frames| !frames.frames.is_empty()) {
-                section #frames data-live {
-                    div.heading {
-                        h2 { "Log of attempt " (frames.attempt) }
-                        a href=(format!("{api}/stream?attempt={}", frames.attempt)) { "All frames as JSON" }
-                    }
-                    (frame_table(&frames.frames))
-                }
-            }
+            @if let Some(frames) = &self.frames { (self.log(frames, &api)) }
             section #events data-live {
                 div.heading { h2 { "Events" } a href=(format!("{api}/events")) { "All events as JSON" } }
                 (event_table(&self.events, self.now))
+            }
+        }
+    }
+
+    fn life(&self) -> Life<'_> {
+        Life {
+            row: &self.view.stored.execution,
+            lines: &self.lines,
+            attempts: &self.attempts,
+            steps: &self.steps,
+            waitpoints: &self.waitpoints,
+            signals: &self.signals,
+            lease_until: self.view.lease_until(),
+        }
+    }
+
+    /// Shows the log of the newest attempt. While it runs, the script appends further frames, and the region is not replaced.
+    fn log(&self, frames: &Frames, api: &str) -> Markup {
+        let is_running = self.view.stored.execution.state.lease().is_some() && !frames.closed;
+        if frames.frames.is_empty() && !is_running {
+            return html! { section #frames data-live {} };
+        }
+        let last = frames.frames.last().map(|frame| frame.number);
+        let tail = format!("{api}/stream/tail?attempt={}", frames.attempt);
+        html! {
+            section #frames data-live=[(!is_running).then_some("")] data-attempt=(frames.attempt) {
+                div.heading {
+                    h2 { "Log of attempt " (frames.attempt) }
+                    a href=(format!("{api}/stream?attempt={}", frames.attempt)) { "All frames as JSON" }
+                }
+                div.table.log data-scroll tabindex="0" role="log" aria-label=(format!("Log of attempt {}", frames.attempt))
+                    data-frames=[is_running.then_some(tail)] data-after=[last] data-limit=(FRAMES_MAX) {
+                    (frame_table(&frames.frames))
+                }
+                @if is_running { p.faint.tail-state { "The last " (FRAMES_MAX) " frames. The attempt runs." } }
             }
         }
     }
@@ -201,7 +241,6 @@ fn reference_link(reference: &Reference) -> Option<String> {
 
 fn frame_table(frames: &[Frame]) -> Markup {
     html! {
-        div.table.log data-scroll {
             table {
                 thead.visually-hidden { tr { th { "Frame" } th { "Time" } th { "Kind" } th { "Data" } } }
                 tbody {
@@ -215,7 +254,32 @@ fn frame_table(frames: &[Frame]) -> Markup {
                     }
                 }
             }
+    }
+}
+
+fn attempt_table(attempts: &[Attempt], now: Timestamp) -> Markup {
+    let shown = attempts.iter().rev().take(ATTEMPTS_MAX);
+    html! {
+        div.table {
+            table {
+                thead { tr { th.number { "Attempt" } th { "Outcome" } th { "Worker" } th { "Started" } th.number { "Took" } th { "Error" } } }
+                tbody {
+                    @for attempt in shown {
+                        @let outcome = attempt.outcome.unwrap_or("running");
+                        @let ended = attempt.ended_at.unwrap_or(now);
+                        tr {
+                            td.number { (attempt.lease.attempt()) }
+                            td { (labelled_state(state_of_attempt(outcome), &words(outcome))) }
+                            td { (user_text(&attempt.lease.worker)) span.more.user-text { (attempt.lease.instance) } }
+                            td.nowrap { (ago(attempt.started_at, now)) }
+                            td.number.nowrap { (duration(ended.ms_since(attempt.started_at))) }
+                            td { @if let Some(error) = &attempt.error { span.clip.wide.user-text title=(clipped(&error.message, DATA_MAX)) { (clipped(&error.message, DATA_MAX)) } } }
+                        }
+                    }
+                }
+            }
         }
+        @if attempts.len() > ATTEMPTS_MAX { p.faint { "The newest " (ATTEMPTS_MAX) " of " (attempts.len()) " attempts." } }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The frame of every page: head, navigation, the person who is signed in, and the headers of the response.
 
-use super::assets::{ICON, SCRIPT, STYLE};
+use super::assets::{Asset, ICON, SCRIPT, STYLE};
 use crate::VERSION;
 use crate::auth::Caller;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -56,17 +56,24 @@ pub struct Page<'a> {
     pub place: &'a str,
     /// The address of the stream that tells of changes; none for a page without live regions.
     pub live: Option<String>,
+    /// The script of this page alone, if it has one.
+    pub script: Option<&'static Asset>,
 }
 
 impl<'a> Page<'a> {
     /// Returns a page without live regions.
     pub fn new(title: &'a str, place: &'a str) -> Page<'a> {
-        Page { title, place, live: None }
+        Page { title, place, live: None, script: None }
     }
 
     /// Keeps the live regions of the page current with the stream at this address.
     pub fn live(self, address: impl Into<String>) -> Page<'a> {
         Page { live: Some(address.into()), ..self }
+    }
+
+    /// Loads a script after that of all pages.
+    pub fn script(self, script: &'static Asset) -> Page<'a> {
+        Page { script: Some(script), ..self }
     }
 
     /// Returns the response with this content; `viewer` is none on pages that need no key.
@@ -83,13 +90,13 @@ impl<'a> Page<'a> {
             }
             (keys())
         };
-        document(StatusCode::OK, self.title, self.live.as_deref(), body)
+        document(StatusCode::OK, &self, body)
     }
 }
 
 /// Returns a page with nothing but its content: for people who are not signed in.
 pub fn bare(status: StatusCode, title: &str, content: Markup) -> Response {
-    document(status, title, None, html! { main #content { (content) } })
+    document(status, &Page::new(title, ""), html! { main #content { (content) } })
 }
 
 /// Sends the browser to another page of this server.
@@ -104,7 +111,8 @@ pub fn redirect(path: &str) -> Response {
     response
 }
 
-fn document(status: StatusCode, title: &str, live: Option<&str>, body: Markup) -> Response {
+fn document(status: StatusCode, page: &Page, body: Markup) -> Response {
+    let Page { title, live, script, .. } = page;
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -116,8 +124,9 @@ fn document(status: StatusCode, title: &str, live: Option<&str>, body: Markup) -
                 link rel="stylesheet" href=(STYLE.path());
                 link rel="icon" href=(ICON.path()) type="image/svg+xml";
                 script src=(SCRIPT.path()) defer {}
+                @if let Some(script) = script { script src=(script.path()) defer {} }
             }
-            body data-live-events=[live] { (body) }
+            body data-live-events=[live.as_deref()] { (body) }
         }
     };
     let headers = [

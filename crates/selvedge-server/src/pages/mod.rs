@@ -7,6 +7,7 @@
 
 mod about;
 mod actions;
+mod again;
 mod approvals;
 mod approve;
 mod assets;
@@ -33,6 +34,7 @@ mod problem_page;
 mod problems;
 mod reference;
 mod schedules;
+mod scrubber;
 mod timeline;
 mod views;
 mod webhooks;

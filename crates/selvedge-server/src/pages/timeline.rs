@@ -2,10 +2,11 @@
 
 use super::parts::{clipped, duration, moment, words};
 use maud::{Markup, html};
-use selvedge_core::history::Attempt;
+use selvedge_core::fact::Fact;
+use selvedge_core::history::{Attempt, HistoryLine, state_after};
 use selvedge_core::state::StateName;
-use selvedge_core::{Execution, Signal, Step, Timestamp};
-use selvedge_engine::PublicEvent;
+use selvedge_core::waitpoint::WaitpointState;
+use selvedge_core::{Execution, Signal, Step, Timestamp, Waitpoint};
 
 /// The width of the picture, and of the labels on its left.
 const WIDTH: f64 = 1000.0;
@@ -20,6 +21,7 @@ pub const ROWS_MAX: usize = 200;
 const LABEL_MAX: usize = 24;
 
 /// A row.
+#[derive(Default)]
 pub struct Row {
     /// The label on the left.
     pub label: String,
@@ -29,6 +31,8 @@ pub struct Row {
     pub spans: Vec<Span>,
     /// The marks: a time and its description.
     pub marks: Vec<(Timestamp, String)>,
+    /// True if it is on the critical path of a flow.
+    pub is_critical: bool,
 }
 
 /// A span of a row.
@@ -128,8 +132,8 @@ fn draw_row(row: &Row, scale: Scale, top: f64) -> Markup {
     };
     html! {
         @match &row.link {
-            Some(link) => a href=(link) { (content) },
-            None => g { (content) },
+            Some(link) => a href=(link) class=[row.is_critical.then_some("critical")] { (content) },
+            None => g class=[row.is_critical.then_some("critical")] { (content) },
         }
     }
 }
@@ -152,14 +156,18 @@ fn is_wait(state: StateName) -> bool {
 pub struct Life<'a> {
     /// The execution.
     pub row: &'a Execution,
-    /// Its own events, oldest first.
-    pub events: &'a [PublicEvent],
+    /// The lines of its history, oldest first.
+    pub lines: &'a [HistoryLine],
     /// Its attempts, oldest first.
     pub attempts: &'a [Attempt],
     /// Its steps.
     pub steps: &'a [Step],
+    /// Its waitpoints.
+    pub waitpoints: &'a [Waitpoint],
     /// Its signals.
     pub signals: &'a [Signal],
+    /// The end of its current lease.
+    pub lease_until: Option<Timestamp>,
 }
 
 impl Life<'_> {
@@ -170,18 +178,23 @@ impl Life<'_> {
         let scale = Scale { from, to: end.max(from.plus_ms(1)) };
         let mut rows = vec![self.states(end)];
         rows.extend(self.attempts.iter().map(attempt_row));
+        rows.extend(self.leases());
         rows.extend(self.steps.iter().map(step_row));
+        rows.extend(self.waitpoints.iter().map(|waitpoint| self.wait_row(waitpoint, now)));
         if !self.signals.is_empty() {
-            let marks = self
-                .signals
-                .iter()
-                .map(|signal| (signal.at, format!("{} from {}", signal.name, signal.source)));
-            rows.push(Row { label: "Signals".into(), link: None, spans: Vec::new(), marks: marks.collect() });
+            let mark = |signal: &Signal| (signal.at, format!("{} from {}", signal.name, signal.source));
+            let marks = self.signals.iter().map(mark).collect();
+            rows.push(Row { label: "Signals".into(), marks, ..Row::default() });
         }
         let total = duration(end.ms_since(from));
+        let is_live = self.row.ended_at.is_none();
         html! {
-            (draw("Timeline", &rows, scale, None))
-            p.faint { "From " (moment(from)) " to " (moment(end)) " UTC: " (total) "." }
+            (draw("Timeline", &rows, scale, is_live.then_some(now)))
+            p.faint {
+                "From " (moment(from)) " to " (moment(end)) " UTC: " (total) ". Pale: nothing runs."
+                @if !self.signals.is_empty() { " ◆ marks a signal." }
+                @if let Some(until) = self.lease_until { " The lease ends at " (moment(until)) " unless it is renewed." }
+            }
         }
     }
 
@@ -192,11 +205,9 @@ impl Life<'_> {
             false => StateName::Waiting,
         };
         let mut changes: Vec<(Timestamp, StateName)> = vec![(self.row.submitted_at, first)];
-        for event in self.events {
-            if let Some(state) = state_after(event, first) {
-                changes.push((event.at, state));
-            }
-        }
+        let states =
+            self.lines.iter().filter_map(|line| state_after(&line.fact).map(|state| (line.at, state)));
+        changes.extend(states);
         let ends = changes.iter().skip(1).map(|(at, _)| *at).chain([end]);
         let spans =
             changes.iter().zip(ends).filter(|((from, state), to)| to > from && state.outcome().is_none());
@@ -205,41 +216,74 @@ impl Life<'_> {
             let about = format!("{label} for {}", duration(to.ms_since(*from)));
             Span { from: *from, to: Some(to), state: *state, label, about }
         });
-        Row { label: "State".into(), link: None, spans: spans.collect(), marks: Vec::new() }
+        Row { label: "State".into(), spans: spans.collect(), ..Row::default() }
+    }
+
+    /// Returns the row of the leases: from each claim to the end of its attempt, with a mark where a lease was lost.
+    fn leases(&self) -> Option<Row> {
+        let mut row = Row { label: "Leases".into(), ..Row::default() };
+        for line in self.lines {
+            match &line.fact {
+                Fact::Claimed { lease, ttl_ms, after } => {
+                    let attempt = self.attempts.iter().find(|attempt| attempt.lease.epoch == lease.epoch);
+                    let ended = attempt.and_then(|attempt| attempt.ended_at);
+                    let again = if after.is_some() { ", claimed again after a lease expired" } else { "" };
+                    let about = format!(
+                        "lease {} of {} ({}), {} without renewal{again}",
+                        lease.epoch,
+                        lease.worker,
+                        lease.instance,
+                        duration(*ttl_ms)
+                    );
+                    let label = format!("{} · {}", lease.instance, duration(*ttl_ms));
+                    row.spans.push(Span { from: line.at, to: ended, state: StateName::Active, label, about });
+                }
+                Fact::LeaseExpired { .. } => row.marks.push((line.at, "the lease expired".into())),
+                Fact::Orphaned { .. } => row
+                    .marks
+                    .push((line.at, "the lease was orphaned: the claim never reached its worker".into())),
+                Fact::Revoked { .. } => row.marks.push((line.at, "an operator took back the lease".into())),
+                _ => {}
+            }
+        }
+        (!row.spans.is_empty()).then_some(row)
+    }
+
+    /// Returns the row of a waitpoint: from its creation to its answer or its end.
+    fn wait_row(&self, waitpoint: &Waitpoint, now: Timestamp) -> Row {
+        let word = waitpoint.state_at(now).as_str();
+        let (state, to) = match waitpoint.state {
+            WaitpointState::Delivered(number, _) => {
+                let signal = self.signals.iter().find(|signal| signal.number == number);
+                (StateName::Completed, signal.map(|signal| signal.at))
+            }
+            WaitpointState::Open => (StateName::Suspended, waitpoint.expires_at.filter(|at| *at <= now)),
+            WaitpointState::Expired => (StateName::Expired, waitpoint.expires_at),
+            WaitpointState::Revoked => (StateName::Cancelled, None),
+        };
+        let about = format!("waitpoint {}: {word}", waitpoint.name);
+        let to = to.or(self.row.ended_at);
+        let span = Span { from: waitpoint.created_at, to, state, label: word.into(), about };
+        Row { label: format!("Wait {}", waitpoint.name), spans: vec![span], ..Row::default() }
     }
 }
 
-/// Returns the state that follows an event of an execution; none if the event changes no state.
-fn state_after(event: &PublicEvent, first: StateName) -> Option<StateName> {
-    Some(match event.kind {
-        "execution.submitted" if event.data["delayed_until_at"].is_number() => StateName::Delayed,
-        "execution.submitted" => first,
-        "execution.ready" | "execution.resumed" | "execution.released" => StateName::Waiting,
-        "execution.replayed" | "execution.reopened" => StateName::Waiting,
-        "execution.started" => StateName::Active,
-        "execution.retry_scheduled" | "execution.delayed" => StateName::Delayed,
-        "execution.suspended" => StateName::Suspended,
-        "execution.held" => StateName::Held,
-        "lease.expired" | "lease.released" | "lease.orphaned" | "lease.revoked" => StateName::Waiting,
-        "execution.completed" => StateName::Completed,
-        "execution.failed" => StateName::Failed,
-        "execution.cancelled" => StateName::Cancelled,
-        "execution.expired" => StateName::Expired,
-        "execution.skipped" => StateName::Skipped,
-        _ => return None,
-    })
+/// Returns the state that colours the outcome of an attempt; `running` is that of one that has not ended.
+pub fn state_of_attempt(outcome: &str) -> StateName {
+    match outcome {
+        "completed" => StateName::Completed,
+        "failed" | "timeout" => StateName::Failed,
+        "suspended" | "breached" => StateName::Suspended,
+        "delayed" | "released" => StateName::Delayed,
+        "running" => StateName::Active,
+        "cancelled" => StateName::Cancelled,
+        _ => StateName::Expired,
+    }
 }
 
 fn attempt_row(attempt: &Attempt) -> Row {
     let outcome = attempt.outcome.unwrap_or("running");
-    let state = match outcome {
-        "completed" => StateName::Completed,
-        "failed" | "timed_out" => StateName::Failed,
-        "suspended" => StateName::Suspended,
-        "running" => StateName::Active,
-        "cancelled" => StateName::Cancelled,
-        _ => StateName::Expired,
-    };
+    let state = state_of_attempt(outcome);
     let worker = &attempt.lease.worker;
     let mut about = format!("{} on {worker} ({})", words(outcome), attempt.lease.instance);
     if let Some(error) = &attempt.error {
@@ -248,7 +292,7 @@ fn attempt_row(attempt: &Attempt) -> Row {
     let label = format!("{} on {worker}", words(outcome));
     let span = Span { from: attempt.started_at, to: attempt.ended_at, state, label, about };
     let label = format!("Attempt {}", attempt.lease.attempt());
-    Row { label, link: None, spans: vec![span], marks: Vec::new() }
+    Row { label, link: None, spans: vec![span], ..Row::default() }
 }
 
 fn step_row(step: &Step) -> Row {
@@ -258,7 +302,7 @@ fn step_row(step: &Step) -> Row {
     };
     let (label, about) = (step.kind.as_str().to_owned(), format!("{} {}", step.kind.as_str(), step.name));
     let span = Span { from: step.started_at, to: step.recorded_at, state, label, about };
-    Row { label: format!("Step {}", step.name), link: None, spans: vec![span], marks: Vec::new() }
+    Row { label: format!("Step {}", step.name), link: None, spans: vec![span], ..Row::default() }
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ impl Lockstep<'_> {
     }
 
     /// Compares every flow, every node and the outbox with the model.
-    pub async fn compare(&self) -> Comparison {
+    pub async fn compare(&mut self) -> Comparison {
         let outbox: Result<BTreeSet<OutboxEntry>, String> =
             self.harness.outbox().await.iter().map(|row| self.outbox_entry(row.name)).collect();
         expect_equal(|| "the outbox".into(), self.reference.outbox.clone(), outbox?)?;
@@ -47,6 +47,7 @@ impl Lockstep<'_> {
         let expected: BTreeSet<FlowId> =
             self.reference.flows.iter().filter(unsettled).map(|one| one.id).collect();
         expect_equal(|| "flows to settle".into(), expected, due.into_iter().map(|one| one.flow).collect())?;
+        let mut flows = Vec::new();
         for (number, known) in self.reference.flows.iter().enumerate() {
             let harness = self.harness.flow_of(known.id);
             let flow = harness.flow().await;
@@ -63,6 +64,10 @@ impl Lockstep<'_> {
                     *self.at.get(&row.id).ok_or_else(|| format!("the model does not know {}", row.id))?;
                 self.compare_row(at, row)?;
             }
+            flows.push(members);
+        }
+        for (number, members) in flows.iter().enumerate() {
+            self.compare_past(number, members).await?;
         }
         Ok(())
     }

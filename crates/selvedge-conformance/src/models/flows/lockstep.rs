@@ -3,6 +3,7 @@
 use super::super::compare::{Comparison, expect_equal};
 use super::apply::{Addition, Answer};
 use super::command::{DELAY_MS, FlowCommand, LONG_MS, NodeSpec, PolicySpec, ReportKind, TTL_MS};
+use super::past::SeenGraph;
 use super::reference::{Node, NodeRef, NodeState, OutboxEntry, Reference};
 use crate::harness::runner::WithDownstreams;
 use crate::harness::subject::Advance;
@@ -40,6 +41,10 @@ pub struct Lockstep<'a> {
     pub(super) start: Timestamp,
     pub(super) at: BTreeMap<ExecutionId, NodeRef>,
     dispatched: Vec<OutboxRow>,
+    /// The graph of each flow after the changes of each moment.
+    pub(super) graphs: BTreeMap<(usize, Timestamp), SeenGraph>,
+    /// True once an end was not propagated with the command that caused it.
+    pub(super) has_delay: bool,
 }
 
 impl<'a> Lockstep<'a> {
@@ -47,7 +52,16 @@ impl<'a> Lockstep<'a> {
     pub async fn new(harness: &'a Harness, advance: Option<Advance>) -> Self {
         let reference = Reference { manual: advance.is_some(), ..Reference::default() };
         let (start, at, dispatched) = (harness.now().await, BTreeMap::new(), Vec::new());
-        Lockstep { harness, advance, reference, start, at, dispatched }
+        Lockstep {
+            harness,
+            advance,
+            reference,
+            start,
+            at,
+            dispatched,
+            graphs: BTreeMap::new(),
+            has_delay: false,
+        }
     }
 
     /// Runs one command on both and compares them.

@@ -8,6 +8,7 @@ mod apply;
 mod command;
 mod compare;
 mod lockstep;
+mod past;
 mod reference;
 
 use super::compare::Comparison;

@@ -21,13 +21,17 @@
   let again = false;
 
   async function refresh() {
+    // The past does not change.
+    if (document.body.dataset.paused) return;
     if (refreshing) { again = true; return; }
     refreshing = true;
     try {
       const response = await fetch(location.href, { headers: { accept: "text/html" } });
       if (response.redirected && new URL(response.url).pathname === "/login") { location.reload(); return; }
       if (!response.ok) throw new Error(`status ${response.status}`);
-      replace(new DOMParser().parseFromString(await response.text(), "text/html"));
+      const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+      if (document.body.dataset.paused) return;
+      replace(fresh);
       setLive(true);
     } catch {
       setLive(false);
@@ -44,6 +48,7 @@
       // A person who types into a region keeps it.
       if (element.contains(document.activeElement) && document.activeElement.matches("input:not([type=checkbox]), select, textarea")) continue;
       sources.set(element.id, update.outerHTML);
+      if (element.hasAttribute("data-patch") && patch(element, update)) continue;
       keepView(element, update);
       const focused = element.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
       const selected = new Set(all("input[name=ids]:checked", element).map((box) => box.value));
@@ -55,6 +60,24 @@
       prepare(update);
     }
     localTimes(document);
+    document.dispatchEvent(new CustomEvent("selvedge:replaced", { detail: fresh }));
+  }
+
+  // Replaces only the parts of a picture that differ, if both have the same shape: pan, zoom and focus stay, and a large picture
+  // costs little. Returns false if the shapes differ.
+  function patch(element, update) {
+    const [old, fresh] = [one("svg.selvedge-graph", element), one("svg.selvedge-graph", update)];
+    if (!old || !fresh || (old.dataset.whole ?? old.getAttribute("viewBox")) !== fresh.getAttribute("viewBox")) return false;
+    const [parts, changed] = [one("g", old)?.children ?? [], one("g", fresh)?.children ?? []];
+    if (parts.length !== changed.length) return false;
+    const differing = Array.from(parts).map((part, index) => [part, changed[index]]).filter(([part, other]) => !part.isEqualNode(other));
+    for (const [part, other] of differing) {
+      const hasFocus = part === document.activeElement;
+      part.replaceWith(document.adoptNode(other));
+      if (hasFocus) other.focus({ preventScroll: true });
+    }
+    old.setAttribute("aria-label", fresh.getAttribute("aria-label"));
+    return true;
   }
 
   // Keeps pan and zoom of a picture that is replaced.
@@ -194,7 +217,9 @@
       button?.setAttribute("disabled", "");
       try {
         const answer = await call(form, isPreview);
-        if (isPreview) {
+        if (isPreview && !form.dispatchEvent(new CustomEvent("selvedge:preview", { detail: answer, bubbles: true, cancelable: true }))) {
+          // A script of the page shows it.
+        } else if (isPreview) {
           const reopened = answer.would_reopen?.length ?? answer.would_change ?? 0;
           say(form, `This would change ${reopened} ${reopened === 1 ? "execution" : "executions"}. Nothing has changed yet.`, true);
         } else if (form.dataset.after) {
@@ -315,6 +340,9 @@
     }
     for (const select of all("select[data-submits]", root)) select.onchange = () => select.form.requestSubmit();
   }
+
+  // For the scripts of single pages.
+  globalThis.selvedge = { refresh, replace, say, setLive };
 
   for (const element of all("[data-live]")) sources.set(element.id, element.outerHTML);
   prepare(document);

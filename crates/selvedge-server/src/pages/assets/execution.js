@@ -1,0 +1,111 @@
+// The script of the page of an execution: the live log of its running attempt, and the form that submits it again.
+"use strict";
+
+(() => {
+  const { say } = globalThis.selvedge;
+  const element = (name, className, text) => Object.assign(document.createElement(name), { className, textContent: text });
+
+  // The live log: frames are appended as they come, and the oldest rows are removed, so that the page stays small.
+
+  let stream = null;
+
+  function follow() {
+    stream?.close();
+    stream = null;
+    const log = document.querySelector("[data-frames]");
+    if (!log || document.hidden) return;
+    const address = new URL(log.dataset.frames, location.origin);
+    if (log.dataset.after !== undefined) address.searchParams.set("after", log.dataset.after);
+    stream = new EventSource(address);
+    stream.addEventListener("frame", (message) => append(log, JSON.parse(message.data)));
+    stream.addEventListener("closed", () => {
+      stream?.close();
+      const state = document.querySelector(".tail-state");
+      if (state) state.textContent = "The attempt has ended.";
+    });
+  }
+
+  function append(log, frame) {
+    if (Number(log.dataset.after ?? -1) >= frame.number) return;
+    log.dataset.after = frame.number;
+    const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
+    const row = document.createElement("tr");
+    const text = typeof frame.data === "string" ? frame.data.replace(/\n+$/, "") : JSON.stringify(frame.data);
+    const data = document.createElement("td");
+    data.append(element("pre", "user-text", text.length > 4000 ? `${text.slice(0, 4000)}…` : text));
+    row.append(element("td", "number faint", frame.number), element("td", "nowrap faint", frame.at.slice(11, 23)), element("td", "faint", frame.kind), data);
+    const rows = log.querySelector("tbody");
+    rows.append(row);
+    while (rows.rows.length > Number(log.dataset.limit)) rows.deleteRow(0);
+    if (atEnd) log.scrollTop = log.scrollHeight;
+  }
+
+  // The log of a running attempt is not replaced by the page's updates, except when another attempt begins or it ends.
+  document.addEventListener("selvedge:replaced", (event) => {
+    const [old, fresh] = [document.getElementById("frames"), event.detail.getElementById("frames")];
+    if (!fresh) return;
+    if (!old) {
+      document.getElementById("payloads")?.after(document.adoptNode(fresh));
+    } else if (old.hasAttribute("data-live") ? fresh.querySelector("[data-frames]") : old.dataset.attempt !== fresh.dataset.attempt || fresh.hasAttribute("data-live")) {
+      old.replaceWith(document.adoptNode(fresh));
+    } else {
+      return;
+    }
+    follow();
+  });
+  document.addEventListener("visibilitychange", follow);
+  follow();
+
+  // Submitting again. The same content has the same key, so that a second click or a retry returns the first submission.
+
+  const key = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  const sent = { content: null, key: null };
+
+  function fail(form, name, text) {
+    const field = form.elements[name];
+    if (!field) { say(form, text, false); return; }
+    field.setAttribute("aria-invalid", "true");
+    document.getElementById(`again-${name}`).textContent = text;
+    field.focus();
+  }
+
+  // Returns the body of the submission. The input is sent as it was typed: parsing and writing it would change numbers.
+  function read(form) {
+    const { kind, lane, priority, input, tags } = form.elements;
+    const text = input.value.trim() || "null";
+    try { JSON.parse(text); } catch (error) { fail(form, "input", `This is no JSON: ${error.message}`); return null; }
+    const pairs = {};
+    for (const line of tags.value.split("\n").filter((line) => line.trim())) {
+      const colon = line.indexOf(":");
+      if (colon < 1) { fail(form, "tags", `“${line.trim().slice(0, 40)}” has no colon; write name: value`); return null; }
+      pairs[line.slice(0, colon).trim()] = line.slice(colon + 1).trim();
+    }
+    const fields = { kind: kind.value.trim(), lane: lane.value.trim(), tags: pairs };
+    if (priority.value !== "") fields.priority = Number(priority.value);
+    return `${JSON.stringify(fields).slice(0, -1)},"input":${text}}`;
+  }
+
+  document.addEventListener("submit", async (event) => {
+    const form = event.target.closest("[data-again]");
+    if (!form) return;
+    event.preventDefault();
+    for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
+    for (const error of form.querySelectorAll(".field-error")) error.textContent = "";
+    const content = read(form);
+    if (content === null) return;
+    if (sent.content !== content) Object.assign(sent, { content, key: key() });
+    const button = form.querySelector("button.primary");
+    button.disabled = true;
+    try {
+      const headers = { "content-type": "application/json", "idempotency-key": sent.key };
+      const response = await fetch("/v1/executions", { method: "POST", headers, body: content });
+      const answer = await response.json().catch(() => ({}));
+      if (response.ok) { location.assign(`/executions/${answer.execution.id}`); return; }
+      const name = (answer.pointer ?? "").split("/")[1] ?? "";
+      fail(form, name, answer.detail ?? `The server answered with status ${response.status}.`);
+    } catch {
+      say(form, "The server cannot be reached. Submit again: it remains one submission.", false);
+    }
+    button.disabled = false;
+  });
+})();
