@@ -30,18 +30,20 @@ impl Asset {
 
 /// The style sheet: that of pictures, and that of pages.
 pub static STYLE: LazyLock<Asset> = LazyLock::new(|| {
-    let text = selvedge_drawing::page_style() + include_str!("assets/selvedge.css");
+    let of_pages = [include_str!("assets/selvedge.css"), include_str!("assets/forms.css")];
+    let text = selvedge_drawing::page_style() + &of_pages.concat();
     Asset::new("selvedge", "css", "text/css; charset=utf-8", text)
 });
 
-/// The script.
+/// The script: its parts in the order in which they run.
 pub static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
-    Asset::new(
-        "selvedge",
-        "js",
-        "text/javascript; charset=utf-8",
-        include_str!("assets/selvedge.js").to_owned(),
-    )
+    let parts = [
+        include_str!("assets/selvedge.js"),
+        include_str!("assets/forms.js"),
+        include_str!("assets/selection.js"),
+        include_str!("assets/tail.js"),
+    ];
+    Asset::new("selvedge", "js", "text/javascript; charset=utf-8", parts.concat())
 });
 
 /// The icon of the site.

@@ -1,20 +1,23 @@
-//! The page `/budgets`: budgets with their limits, what is used and what is reserved.
+//! The page `/budgets`: budgets with their limits, what is used and what is reserved, and the form that changes them.
 
-use super::actions::simple;
 use super::attention::is_used_up;
 use super::chart::bar;
+use super::forms::{
+    Dialog, call_button, change_button, choice, create_button, duration_field, duration_text, name_field,
+};
 use super::layout::{Page, Viewer, heading};
-use super::parts::{address, duration, empty, labelled_state, maybe_ago, pager, path_part, user_text};
+use super::parts::{address, duration, empty, labelled_state, maybe_ago, name_pager, path_part, user_text};
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
 use crate::wire::paging::{name_cursor, parse_name_cursor};
 use crate::wire::query::Query;
 use maud::{Markup, html};
 use selvedge_core::amount::Amount;
-use selvedge_core::gate::{GateKind, Limit};
+use selvedge_core::gate::{BudgetScope, Config, GateKind, Limit, OnHard};
 use selvedge_core::state::StateName;
 use selvedge_core::{Name, Permission, Timestamp};
 use selvedge_engine::GateView;
+use serde_json::{Value, json};
 
 /// The number of budgets on a page.
 const PAGE: u32 = 50;
@@ -31,15 +34,17 @@ pub async fn page(caller: Caller, mut query: Query) -> HandlerResult {
     let next = next.map(|budget| address("/budgets", &[("cursor", &name_cursor(&budget.gate.name.name))]));
     let may_operate = caller.may(Permission::Operate);
     let content = html! {
-        (heading(html! { "Budgets" }, html! { p.faint { "Amounts that executions may spend." } }))
+        (heading(html! { "Budgets" }, html! { p.faint { "Amounts that executions may spend, such as tokens or money." } }))
+        @if may_operate { div.actions.needs-script { (create_button("budget-dialog", "New budget")) } }
         section #list data-live aria-label="Budgets" {
             @if budgets.is_empty() {
-                (empty("No budgets", html! { p { "Configure one with " code { "PUT /v1/budgets/{name}" } "." } }))
+                (empty("No budgets", html! { p { "Create one here or with " code { "PUT /v1/budgets/{name}" } "." } }))
             } @else {
                 div.cards { @for budget in &budgets { (card(budget, now, may_operate)) } }
             }
-            (pager(cursor.map(|_| "/budgets".into()), next))
+            (name_pager(cursor.map(|_| "/budgets".into()), next))
         }
+        @if may_operate { (dialog()) }
     };
     Ok(Page::new("Budgets", "/budgets").live("/live").response(Some(&Viewer::of(&caller)), content))
 }
@@ -60,9 +65,70 @@ fn card(budget: &GateView, now: Timestamp, may_operate: bool) -> Markup {
                 @if let Some(period) = config.period_ms { " · every " (duration(period)) ", next reset " (maybe_ago(state.resets_at, now)) }
                 @if budget.waiting > 0 { " · holds " (budget.waiting) }
             }
-            @if may_operate { (simple(&format!("POST /v1/budgets/{}/reset", path_part(name)), "Reset the usage", "Reset.")) }
+            @if may_operate { div.actions { (actions(name, &config)) } }
         }
     }
+}
+
+fn actions(name: &Name, config: &Config) -> Markup {
+    let api = format!("/v1/budgets/{}", path_part(name));
+    let amount = |amount: Option<Amount>| amount.map(|amount| amount.to_string());
+    let limits = config.limits.iter().map(|(dimension, limit)| {
+        (dimension.clone(), json!({ "soft": amount(limit.soft), "hard": amount(limit.hard) }))
+    });
+    let limits: serde_json::Map<String, Value> = limits.collect();
+    let confirm =
+        format!("Delete the budget {name}? What it counted is lost, and executions that name it are no longer limited.");
+    let fill = json!({
+        "call": format!("PUT {api}"),
+        "title": format!("Change the budget {name}"),
+        "values": {
+            "name": name, "limits": limits, "scope": config.scope.as_str(), "on_hard": config.on_hard.as_str(),
+            "period_ms": config.period_ms.map(duration_text),
+        },
+        "calls": { "remove": { "call": format!("DELETE {api}"), "confirm": confirm } },
+    });
+    let resets = format!("Set the usage of the budget {name} to zero? Executions that it holds may start.");
+    html! {
+        (change_button("budget-dialog", "Change", name, &fill))
+        (call_button(&format!("POST {api}/reset"), "Reset the usage", "Reset.", Some(&resets), &[]))
+    }
+}
+
+fn dialog() -> Markup {
+    let amount = |name: &str, label: &str| {
+        html! { label { (label) input type="text" inputmode="decimal" data-row-field=(name) data-type="number" placeholder="no limit" autocomplete="off"; } }
+    };
+    let on_hard = OnHard::ALL.map(|word| match word {
+        OnHard::Hold => (word.as_str(), "hold what would start"),
+        OnHard::Suspend => (word.as_str(), "suspend what is active, too"),
+        OnHard::Fail => (word.as_str(), "fail what is active"),
+    });
+    let scopes = BudgetScope::ALL.map(|word| match word {
+        BudgetScope::Namespace => (word.as_str(), "the whole namespace together"),
+        BudgetScope::Flow => (word.as_str(), "each flow on its own"),
+        BudgetScope::Lane => (word.as_str(), "each lane on its own"),
+    });
+    let dialog = Dialog::new("budget-dialog", "New budget", "PUT /v1/budgets/{name}");
+    Dialog { creates: true, remove: Some("Delete"), ..dialog }.with(html! {
+        (name_field("Executions name it when they are submitted."))
+        fieldset data-rows="limits" {
+            legend { "Limits" }
+            template {
+                div.rows data-row {
+                    label { "Dimension" input type="text" data-row-key placeholder="tokens" autocomplete="off" spellcheck="false"; }
+                    (amount("soft", "Soft limit"))
+                    (amount("hard", "Hard limit"))
+                    button type="button" data-remove-row aria-label="Remove this dimension" { "Remove" }
+                }
+            }
+            button type="button" data-add-row { "Add a dimension" }
+            p.hint { "A soft limit only writes an event. At a hard limit nothing more starts." }
+        }
+        (duration_field("Period", "The usage begins again at zero after each period. Empty: never.", "period_ms"))
+        (choice("At a hard limit", "", "on_hard", &on_hard))
+        (choice("Count", "", "scope", &scopes))
+    })
 }
 
 fn usage(budget: &GateView, dimension: &str, limit: Limit) -> Markup {

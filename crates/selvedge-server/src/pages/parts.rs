@@ -211,6 +211,32 @@ pub fn pager(first: Option<String>, next: Option<String>) -> Markup {
     }
 }
 
+/// Shows the conditions of a filter, each with a link that removes it; `all` is the address without any.
+pub fn chips(conditions: &[(String, String)], all: &str) -> Markup {
+    html! {
+        @if !conditions.is_empty() {
+            ul.chips aria-label="Conditions" {
+                @for (label, without) in conditions {
+                    li.chip { span.user-text { (label) } a href=(without) aria-label=(format!("Remove the condition {label}")) { "×" } }
+                }
+                @if conditions.len() > 1 { li { a href=(all) { "Remove all" } } }
+            }
+        }
+    }
+}
+
+/// Links to the first and the next page of a list that is ordered by name.
+pub fn name_pager(first: Option<String>, next: Option<String>) -> Markup {
+    html! {
+        @if first.is_some() || next.is_some() {
+            nav.pages aria-label="Pages of the list" {
+                @if let Some(first) = first { a.button href=(first) { "First" } }
+                @if let Some(next) = next { a.button href=(next) rel="next" { "Next" } }
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
