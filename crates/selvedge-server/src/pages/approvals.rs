@@ -25,7 +25,8 @@ pub async fn page(caller: Caller, mut query: Query) -> HandlerResult {
     let source = query.text("source")?;
     query.finish()?;
     let state = state.unwrap_or(WaitpointStateName::Open);
-    let source_name = source.as_deref().map(|text| Name::parse("/query/source", text, NAME_LIMIT)).transpose()?;
+    let source_name =
+        source.as_deref().map(|text| Name::parse("/query/source", text, NAME_LIMIT)).transpose()?;
     let after = cursor.as_deref().map(parse_cursor).transpose()?;
     let after =
         after.map(|place| WaitpointPosition { created_at: place.submitted_at, id: WaitpointId(place.id.0) });
@@ -86,7 +87,10 @@ fn label(state: WaitpointStateName) -> &'static str {
 
 fn nothing(state: WaitpointStateName, source: &str) -> Markup {
     if !source.is_empty() {
-        return empty("No approval matches", html! { p { "Nobody of this name is asked. " a href=(here(state, "", None)) { "Show all" } "." } });
+        return empty(
+            "No approval matches",
+            html! { p { "Nobody of this name is asked. " a href=(here(state, "", None)) { "Show all" } "." } },
+        );
     }
     match state {
         WaitpointStateName::Open => empty(
@@ -124,7 +128,8 @@ fn answers(waitpoint: &Waitpoint) -> Markup {
     let api = format!("/v1/waitpoints/{}", waitpoint.id);
     let question = waitpoint.prompt.as_deref().unwrap_or(&waitpoint.name);
     let renew = "Make a new link? The old one no longer works.";
-    let revoke = "Take the question back? Its link no longer works, and the execution waits for something else.";
+    let revoke =
+        "Take the question back? Its link no longer works, and the execution waits for something else.";
     html! {
         form.fields.needs-script data-call=(format!("POST {api}/answer")) data-done="Answered." method="post" {
             label { "Comment" textarea name="payload.comment" rows="2" data-question=(question) {} }

@@ -5,7 +5,7 @@ use super::chart::bar;
 use super::forms::{
     Dialog, call_button, change_button, choice, create_button, duration_field, duration_text, name_field,
 };
-use super::layout::{Page, Viewer, heading};
+use super::layout::{Page, Viewer, heading_with};
 use super::parts::{address, duration, empty, labelled_state, maybe_ago, name_pager, path_part, user_text};
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
@@ -34,8 +34,11 @@ pub async fn page(caller: Caller, mut query: Query) -> HandlerResult {
     let next = next.map(|budget| address("/budgets", &[("cursor", &name_cursor(&budget.gate.name.name))]));
     let may_operate = caller.may(Permission::Operate);
     let content = html! {
-        (heading(html! { "Budgets" }, html! { p.faint { "Amounts that executions may spend, such as tokens or money." } }))
-        @if may_operate { div.actions.needs-script { (create_button("budget-dialog", "New budget")) } }
+        (heading_with(
+            html! { "Budgets" },
+            html! { p.faint { "Amounts that executions may spend, such as tokens or money." } },
+            html! { @if may_operate { (create_button("budget-dialog", "New budget")) } },
+        ))
         section #list data-live aria-label="Budgets" {
             @if budgets.is_empty() {
                 (empty("No budgets", html! { p { "Create one here or with " code { "PUT /v1/budgets/{name}" } "." } }))
@@ -77,8 +80,9 @@ fn actions(name: &Name, config: &Config) -> Markup {
         (dimension.clone(), json!({ "soft": amount(limit.soft), "hard": amount(limit.hard) }))
     });
     let limits: serde_json::Map<String, Value> = limits.collect();
-    let confirm =
-        format!("Delete the budget {name}? What it counted is lost, and executions that name it are no longer limited.");
+    let confirm = format!(
+        "Delete the budget {name}? What it counted is lost, and executions that name it are no longer limited."
+    );
     let fill = json!({
         "call": format!("PUT {api}"),
         "title": format!("Change the budget {name}"),

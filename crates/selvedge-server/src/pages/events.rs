@@ -79,7 +79,8 @@ fn conditions(filter: &EventFilter) -> Vec<(&'static str, String)> {
 fn removable(filter: &EventFilter) -> Vec<(String, String)> {
     let without = |filter: EventFilter| {
         let conditions = conditions(&filter);
-        let pairs: Vec<(&str, &str)> = conditions.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let pairs: Vec<(&str, &str)> =
+            conditions.iter().map(|(name, value)| (*name, value.as_str())).collect();
         address("/events", &pairs)
     };
     let mut chips = Vec::new();

@@ -79,14 +79,17 @@ impl Conditions {
                 "state" => {
                     let states: Vec<&str> = value.split(',').collect();
                     for one in &states {
-                        let others: Vec<&str> = states.iter().filter(|other| *other != one).copied().collect();
+                        let others: Vec<&str> =
+                            states.iter().filter(|other| *other != one).copied().collect();
                         let others = others.join(",");
-                        let kept: &[(&str, &str)] = if others.is_empty() { &[] } else { &[("state", &others)] };
+                        let kept: &[(&str, &str)] =
+                            if others.is_empty() { &[] } else { &[("state", &others)] };
                         chips.push((words(one), without(kept)));
                     }
                 }
                 "since" => {
-                    let label = SPANS.iter().find(|(word, ..)| word == value).map_or("", |(_, label, _)| label);
+                    let label =
+                        SPANS.iter().find(|(word, ..)| word == value).map_or("", |(_, label, _)| label);
                     chips.push((format!("submitted in {label}"), without(&[])));
                 }
                 "flow" => chips.push((format!("flow {}", short(value)), without(&[]))),
@@ -99,7 +102,8 @@ impl Conditions {
 
     /// Reports whether errors are searched in the span that nobody chose.
     fn has_span_of_errors(&self) -> bool {
-        let has_time = ["since", "submitted_after", "ended_after"].iter().any(|name| !self.get(name).is_empty());
+        let has_time =
+            ["since", "submitted_after", "ended_after"].iter().any(|name| !self.get(name).is_empty());
         !self.get("error").is_empty() && !has_time
     }
 }

@@ -26,7 +26,16 @@ pub struct Dialog<'a> {
 impl<'a> Dialog<'a> {
     /// Returns a dialog for a call.
     pub fn new(id: &'a str, title: &'a str, call: &'a str) -> Dialog<'a> {
-        Dialog { id, title, call, done: "Saved.", submit: "Save", creates: false, reveals: None, remove: None }
+        Dialog {
+            id,
+            title,
+            call,
+            done: "Saved.",
+            submit: "Save",
+            creates: false,
+            reveals: None,
+            remove: None,
+        }
     }
 
     /// Shows the dialog with these fields.
@@ -66,7 +75,13 @@ pub fn change_button(dialog: &str, label: &str, key: &str, fill: &Value) -> Mark
 }
 
 /// Shows a button that calls the API with fixed fields; with `confirm` it asks first.
-pub fn call_button(call: &str, label: &str, done: &str, confirm: Option<&str>, fields: &[(&str, &str)]) -> Markup {
+pub fn call_button(
+    call: &str,
+    label: &str,
+    done: &str,
+    confirm: Option<&str>,
+    fields: &[(&str, &str)],
+) -> Markup {
     html! {
         form.needs-script method="post" data-call=(call) data-done=(done) data-confirm=[confirm] {
             @for (name, value) in fields {
@@ -88,31 +103,60 @@ pub fn field(label: &str, hint: &str, input: Markup) -> Markup {
 
 /// Shows the field of a name, which is part of the path and cannot be changed later.
 pub fn name_field(hint: &str) -> Markup {
-    field("Name", hint, html! { input type="text" name="name" data-path required autocomplete="off" spellcheck="false"; })
+    field(
+        "Name",
+        hint,
+        html! { input type="text" name="name" data-path required autocomplete="off" spellcheck="false"; },
+    )
 }
 
 /// Shows a field for a whole number, which may be empty: then there is no limit.
 pub fn limit_field(label: &str, hint: &str, name: &str) -> Markup {
-    field(label, hint, html! { input type="text" inputmode="numeric" name=(name) data-type="number" data-empty="null" placeholder="no limit" autocomplete="off"; })
+    field(
+        label,
+        hint,
+        html! { input type="text" inputmode="numeric" name=(name) data-type="number" data-empty="null" placeholder="no limit" autocomplete="off"; },
+    )
+}
+
+/// Shows a field for a weight. Default: 1.
+pub fn weight_field(hint: &str) -> Markup {
+    field(
+        "Weight",
+        hint,
+        html! { input type="text" inputmode="numeric" name="weight" data-type="number" data-empty="null" placeholder="1" autocomplete="off"; },
+    )
 }
 
 /// Shows a field for a duration. An empty field is sent as null.
 pub fn duration_field(label: &str, hint: &str, name: &str) -> Markup {
-    field(label, hint, html! { input type="text" name=(name) data-type="duration" data-empty="null" placeholder="such as 30s, 15min, 1h, 7d" autocomplete="off"; })
+    field(
+        label,
+        hint,
+        html! { input type="text" name=(name) data-type="duration" data-empty="null" placeholder="such as 30s, 15min, 1h, 7d" autocomplete="off"; },
+    )
 }
 
 /// Shows a field for a duration that must be given.
 pub fn period_field(label: &str, name: &str, value: &str) -> Markup {
-    field(label, "Such as 30s, 15min, 1h, 7d; 0s ends it at once.", html! {
-        input type="text" name=(name) data-type="duration" value=(value) required autocomplete="off";
-    })
+    field(
+        label,
+        "Such as 30s, 15min, 1h, 7d; 0s ends it at once.",
+        html! {
+            input type="text" name=(name) data-type="duration" value=(value) required autocomplete="off";
+        },
+    )
 }
 
 /// Shows a choice of words, each with a label.
 pub fn choice(label: &str, hint: &str, name: &str, options: &[(&str, &str)]) -> Markup {
-    field(label, hint, html! {
-        select name=(name) { @for (value, text) in options { option value=(value) { (text) } } }
-    })
+    field(
+        label,
+        hint,
+        html! {
+            select name=(name) { @for (value, text) in options { option value=(value) { (text) } } }
+        },
+    )
 }
 
 /// Returns a duration as the fields of forms take it, with nothing lost.

@@ -3,7 +3,8 @@
 use super::actions::simple;
 use super::chart::bar;
 use super::forms::{
-    Dialog, call_button, change_button, create_button, duration_field, duration_text, limit_field, name_field,
+    Dialog, call_button, change_button, create_button, duration_field, duration_text, limit_field,
+    name_field, weight_field,
 };
 use super::layout::{Page, Viewer, heading};
 use super::parts::{
@@ -189,7 +190,7 @@ fn dialogs() -> Markup {
         (Dialog { creates: true, remove: Some("Reset to the defaults"), ..Dialog::new("lane-dialog", "New lane", "PUT /v1/lanes/{name}") }.with(html! {
             (name_field("Executions name it when they are submitted."))
             (limits())
-            (limit_field("Weight", "Its share of claims that ask for several lanes. Default: 1.", "weight"))
+            (weight_field("Its share of claims that ask for several lanes."))
         }))
         (Dialog { creates: true, remove: Some("Delete"), ..Dialog::new("quota-dialog", "New quota", "PUT /v1/quotas/{name}") }.with(html! {
             (name_field("Executions name it when they are submitted."))

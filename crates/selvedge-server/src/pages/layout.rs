@@ -190,10 +190,15 @@ fn keys() -> Markup {
 
 /// Returns the heading of a page, with the sign of its live regions.
 pub fn heading(title: Markup, below: Markup) -> Markup {
+    heading_with(title, below, html! {})
+}
+
+/// Returns the heading of a page, with the sign of its live regions and a button.
+pub fn heading_with(title: Markup, below: Markup, button: Markup) -> Markup {
     html! {
         div.heading {
             div.title { h1 { (title) } (below) }
-            span.live role="status" { "Connecting" }
+            div.aside { span.live role="status" { "Connecting" } (button) }
         }
     }
 }

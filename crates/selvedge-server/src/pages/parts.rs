@@ -14,7 +14,7 @@ use std::fmt::Display;
 pub const COUNT_MAX: u64 = 10_000;
 /// The most tags that a row shows.
 const TAGS_SHOWN: usize = 6;
-/// The characters that need no escape in the query of an address.
+/// The characters that are escaped in a query and in a part of a path.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b':');
 
 /// Shows a state: icon, word and colour.
@@ -163,7 +163,7 @@ pub fn address(path: &str, query: &[(&str, &str)]) -> String {
 
 /// Returns a part of a path, escaped.
 pub fn path_part(part: &str) -> String {
-    utf8_percent_encode(part, NON_ALPHANUMERIC).to_string()
+    utf8_percent_encode(part, PLAIN).to_string()
 }
 
 /// Shows text of users, isolated from the direction of the text around it.

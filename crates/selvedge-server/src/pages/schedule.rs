@@ -1,13 +1,14 @@
 //! The page `/schedules/{name}`: the next times of a schedule, its last runs, and what it submits.
 
 use super::layout::{Page, Viewer, heading};
-use super::parts::{ago, duration, empty, moment, path_part, user_text};
+use super::parts::{ago, duration, empty, path_part, user_text};
 use super::payload::payload;
 use super::schedules::{actions, dialog, run_result, schedule_state, timing};
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
 use crate::wire::path::PathName;
 use crate::wire::query::Query;
+use crate::wire::times;
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use selvedge_core::schedule::Schedule;
@@ -79,7 +80,7 @@ fn next_times(schedule: &Schedule, now: Timestamp) -> Markup {
                 thead { tr { th { "In" } th { "Time, UTC" } @if zone.is_some() { th { "Local time" } } } }
                 tbody {
                     @for at in schedule.next_times(now, NEXT_SHOWN) {
-                        tr { td.nowrap { (ago(at, now)) } td.nowrap { (moment(at)) } @if let Some(local) = local(at) { td.nowrap { (local) } } }
+                        tr { td.nowrap { (ago(at, now)) } td.nowrap { (minute(at)) } @if let Some(local) = local(at) { td.nowrap { (local) } } }
                     }
                 }
             }
@@ -87,9 +88,18 @@ fn next_times(schedule: &Schedule, now: Timestamp) -> Markup {
     }
 }
 
+/// Shows a time, without seconds if they are zero.
+fn minute(at: Timestamp) -> Markup {
+    let text = times::text(at);
+    html! { time datetime=(text) title=(text) { (text[..19].replace('T', " ").trim_end_matches(":00")) } }
+}
+
 fn run_table(runs: &[RunView], now: Timestamp) -> Markup {
     if runs.is_empty() {
-        return empty("No run yet", html! { p { "The first one starts at the next time, or with “Run now”." } });
+        return empty(
+            "No run yet",
+            html! { p { "The first one starts at the next time, or with “Run now”." } },
+        );
     }
     html! {
         div.table {

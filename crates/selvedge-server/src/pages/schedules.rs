@@ -5,7 +5,7 @@ use super::forms::{
     Dialog, call_button, change_button, choice, create_button, duration_field, duration_text, field,
     name_field,
 };
-use super::layout::{Page, Viewer, heading};
+use super::layout::{Page, Viewer, heading_with};
 use super::parts::{address, duration, empty, labelled_state, maybe_ago, name_pager, path_part, user_text};
 use super::payload::indented;
 use crate::auth::Caller;
@@ -35,8 +35,11 @@ pub async fn page(caller: Caller, mut query: Query) -> HandlerResult {
     let next = next.map(|schedule| address("/schedules", &[("cursor", &name_cursor(&schedule.name.name))]));
     let may_operate = caller.may(Permission::Operate);
     let content = html! {
-        (heading(html! { "Schedules" }, html! { p.faint { "Times at which the engine submits by itself." } }))
-        @if may_operate { div.actions.needs-script { (create_button("schedule-dialog", "New schedule")) } }
+        (heading_with(
+            html! { "Schedules" },
+            html! { p.faint { "Times at which the engine submits by itself." } },
+            html! { @if may_operate { (create_button("schedule-dialog", "New schedule")) } },
+        ))
         section #list data-live aria-label="Schedules" {
             @if schedules.is_empty() {
                 (empty("No schedules", html! { p { "Create one here or with " code { "PUT /v1/schedules/{name}" } "." } }))

@@ -4,7 +4,7 @@
 use super::attention;
 use super::forms::{
     Dialog, call_button, change_button, choice, create_button, duration_field, duration_text, field,
-    limit_field, name_field, period_field,
+    name_field, period_field, weight_field,
 };
 use super::layout::{Page, Viewer, heading};
 use super::parts::{address, ago, duration, empty, labelled_state, maybe_ago, moment, path_part, user_text};
@@ -119,7 +119,7 @@ async fn about(state: &AppState, caller: &Caller, now: Timestamp) -> Result<Mark
                 div { dt { "Store" } dd { (engine.store_name()) } }
                 div.wide { dt { "Durability" } dd { (engine.store_durability()) } }
                 div { dt { "Namespace" } dd { (user_text(caller.namespace.name())) } }
-                div { dt { "You are" } dd { (user_text(&caller.actor)) ", " (caller.role().as_str()) } }
+                div { dt { "You are" } dd { (user_text(&caller.actor)) ", role " (caller.role().as_str()) } }
                 div { dt { "Time of the store" } dd { (moment(now)) } }
                 div { dt { "Committed batches" } dd { (batches) } }
                 div { dt { "Claims that wait" } dd { (waiting_claims) } }
@@ -190,7 +190,10 @@ async fn keys(caller: &Caller, now: Timestamp) -> Result<Markup, Problem> {
 
 fn key_table(keys: &[ApiKey], now: Timestamp) -> Markup {
     if keys.is_empty() {
-        return empty("No API keys", html! { p { "Create one here or with " code { "POST /v1/admin/keys" } "." } });
+        return empty(
+            "No API keys",
+            html! { p { "Create one here or with " code { "POST /v1/admin/keys" } "." } },
+        );
     }
     html! {
         div.table {
@@ -225,7 +228,8 @@ fn key_table(keys: &[ApiKey], now: Timestamp) -> Markup {
 
 async fn waitpoint_keys(caller: &Caller, now: Timestamp) -> Result<Markup, Problem> {
     let keys = caller.namespace.engine().token_keys().await?;
-    let dialog = Dialog::new("rotate-dialog", "Rotate the waitpoint keys", "POST /v1/admin/waitpoint-keys/rotate");
+    let dialog =
+        Dialog::new("rotate-dialog", "Rotate the waitpoint keys", "POST /v1/admin/waitpoint-keys/rotate");
     Ok(html! {
         section aria-labelledby="waitpoint-keys-title" {
             div.heading { h2 #waitpoint-keys-title { "Waitpoint keys" } (create_button("rotate-dialog", "Rotate")) }
@@ -294,7 +298,7 @@ async fn namespaces(caller: &Caller) -> Result<Markup, Problem> {
             (name_field(""))
             (duration_field("Retention", "Ended executions are deleted after this time. Empty: as the server is set.", "retention_ms"))
             (duration_field("Timeout of suspensions", "For those that give none. Empty: none.", "suspension_timeout_ms"))
-            (limit_field("Weight", "The share of claims of keys with several namespaces. Default: 1.", "weight"))
+            (weight_field("The share of claims of keys with several namespaces."))
         }))
     })
 }
@@ -327,7 +331,9 @@ fn namespace_table(found: &[(Name, NamespaceSettings)]) -> Markup {
 
 fn change_namespace(name: &Name, settings: &NamespaceSettings) -> Markup {
     let api = format!("/v1/admin/namespaces/{}", path_part(name));
-    let confirm = format!("Delete the namespace {name} with all executions, flows, limits, schedules and events in it? Nothing brings them back.");
+    let confirm = format!(
+        "Delete the namespace {name} with all executions, flows, limits, schedules and events in it? Nothing brings them back."
+    );
     let remove = json!({ "call": format!("DELETE {api}"), "confirm": confirm, "expect": name });
     let is_default = name.as_str() == crate::auth::DEFAULT_NAMESPACE;
     let fill = json!({
@@ -344,7 +350,10 @@ fn change_namespace(name: &Name, settings: &NamespaceSettings) -> Markup {
 
 fn configuration(settings: &[Setting]) -> Markup {
     if settings.is_empty() {
-        return empty("No configuration", html! { p { "The program in which this server runs has not said how it is set." } });
+        return empty(
+            "No configuration",
+            html! { p { "The program in which this server runs has not said how it is set." } },
+        );
     }
     html! {
         section aria-labelledby="configuration-title" {

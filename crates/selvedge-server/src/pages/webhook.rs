@@ -66,15 +66,17 @@ fn nothing(state: Option<DeliveryState>) -> Markup {
         None => empty("No deliveries", html! { p { "Deliveries appear when events match the webhook." } }),
         Some(DeliveryState::Pending) => empty("Nothing is pending", html! {}),
         Some(DeliveryState::Delivered) => empty("Nothing was delivered yet", html! {}),
-        Some(DeliveryState::Dead) => {
-            empty("No dead delivery", html! { p { "A delivery is dead when every try of several days has failed." } })
-        }
+        Some(DeliveryState::Dead) => empty(
+            "No dead delivery",
+            html! { p { "A delivery is dead when every try of several days has failed." } },
+        ),
     }
 }
 
 fn facts(webhook: &Webhook, caller: &Caller, now: Timestamp) -> Markup {
     let detail = &webhook.detail;
-    let types = if detail.config.types.is_empty() { EVERY_TYPE.to_owned() } else { detail.config.types.join(", ") };
+    let types =
+        if detail.config.types.is_empty() { EVERY_TYPE.to_owned() } else { detail.config.types.join(", ") };
     let filter = &detail.config.filter;
     let old_secret = detail.keys.iter().filter_map(|key| key.expires_at).max();
     html! {

@@ -1,7 +1,7 @@
 //! The page `/webhooks`: webhooks with their counts, and the form that creates and changes them.
 
 use super::forms::{Dialog, change_button, create_button, field, name_field};
-use super::layout::{Page, Viewer, heading};
+use super::layout::{Page, Viewer, heading_with};
 use super::parts::{
     address, empty, labelled_state, maybe_ago, name_pager, number, path_part, user_text, words,
 };
@@ -31,8 +31,11 @@ pub async fn page(caller: Caller, mut query: Query) -> HandlerResult {
     let next = next.map(|webhook| address("/webhooks", &[("cursor", &name_cursor(&webhook.name.name))]));
     let may_operate = caller.may(Permission::Operate);
     let content = html! {
-        (heading(html! { "Webhooks" }, html! { p.faint { "Events that are delivered to addresses." } }))
-        @if may_operate { div.actions.needs-script { (create_button("webhook-dialog", "New webhook")) } }
+        (heading_with(
+            html! { "Webhooks" },
+            html! { p.faint { "Events that are delivered to addresses." } },
+            html! { @if may_operate { (create_button("webhook-dialog", "New webhook")) } },
+        ))
         section #list data-live aria-label="Webhooks" {
             @if webhooks.is_empty() {
                 (empty("No webhooks", html! { p { "Create one here or with " code { "PUT /v1/webhooks/{name}" } "." } }))
@@ -86,9 +89,7 @@ fn table(webhooks: &[Webhook], caller: &Caller, now: Timestamp) -> Markup {
 /// Shows the state of a webhook.
 pub fn webhook_state(webhook: &Webhook) -> Markup {
     match (webhook.detail.paused, webhook.detail.failing_since) {
-        (Some(reason), _) => {
-            labelled_state(StateName::Held, &format!("paused: {}", words(reason.as_str())))
-        }
+        (Some(reason), _) => labelled_state(StateName::Held, &format!("paused: {}", words(reason.as_str()))),
         (None, Some(_)) => labelled_state(StateName::Failed, "failing"),
         (None, None) => labelled_state(StateName::Active, "active"),
     }

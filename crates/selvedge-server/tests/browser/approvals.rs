@@ -35,7 +35,10 @@ async fn a_question_is_answered_with_a_comment() {
     browser.wait_for_text("No approval matches").await;
     server.wait_for_state(&ship, "waiting").await;
     let signal = server.list_of(&ship, "signals").await.remove(0);
-    assert_eq!((&signal["name"], &signal["payload"]), (&json!("reject"), &json!({ "comment": "not in stock" })));
+    assert_eq!(
+        (&signal["name"], &signal["payload"]),
+        (&json!("reject"), &json!({ "comment": "not in stock" }))
+    );
 
     browser.open("/approvals?state=delivered").await;
     browser.wait_for("document.querySelector('#list').innerText.includes('answered')").await;

@@ -35,7 +35,10 @@ async fn conditions_are_in_the_address_and_are_removed_one_by_one() {
     browser.click("form[role=search] button.primary").await;
     browser.wait_for_text("1 matches").await;
     let chips = "Array.from(document.querySelectorAll('.chip .user-text')).map((chip) => chip.textContent).sort().join()";
-    assert_eq!(browser.eval(&format!("return {chips}")).await, json!("failed,lane mail,tag number:1,waiting"));
+    assert_eq!(
+        browser.eval(&format!("return {chips}")).await,
+        json!("failed,lane mail,tag number:1,waiting")
+    );
     browser.screenshot("executions-filtered-light-1440", 1440).await;
     browser.set("[name=tag]", "number:2").await;
     browser.click("form[role=search] button.primary").await;
@@ -88,19 +91,36 @@ async fn an_action_on_a_selection_shows_its_dry_run_first() {
     browser.open("/executions?lane=mail").await;
     assert_eq!(browser.eval("return document.querySelector('#selection').hidden").await, json!(true));
     browser.click("[data-every]").await;
-    browser.wait_for("document.querySelector('#selection').innerText.includes('4 executions selected')").await;
+    browser
+        .wait_for("document.querySelector('#selection').innerText.includes('4 executions selected')")
+        .await;
     browser.click("#selection [data-action=cancel]").await;
-    browser.wait_for("document.querySelector('[data-outlook]').innerText.includes('3 executions would be cancelled')").await;
+    browser
+        .wait_for(
+            "document.querySelector('[data-outlook]').innerText.includes('3 executions would be cancelled')",
+        )
+        .await;
     browser.screenshot("executions-dry-run-light-1440", 1440).await;
-    assert_eq!(server.read("executions?lane=mail&state=waiting").await["items"].as_array().map(Vec::len), Some(3));
+    assert_eq!(
+        server.read("executions?lane=mail&state=waiting").await["items"].as_array().map(Vec::len),
+        Some(3)
+    );
     browser.set("#selection-dialog [name='action.reason']", "wrong batch").await;
     browser.click("#selection-dialog [data-apply]").await;
-    browser.wait_for("!document.querySelector('dialog[open]') && document.querySelector('#selection').hidden").await;
-    browser.wait_for("(document.querySelector('#list').innerText.match(/cancelled/g) ?? []).length === 4").await;
+    browser
+        .wait_for("!document.querySelector('dialog[open]') && document.querySelector('#selection').hidden")
+        .await;
+    browser
+        .wait_for("(document.querySelector('#list').innerText.match(/cancelled/g) ?? []).length === 4")
+        .await;
 
     browser.click("input[name=ids]").await;
     browser.click("#selection [data-action=replay]").await;
-    browser.wait_for("document.querySelector('[data-outlook]').innerText.includes('1 execution would be replayed')").await;
+    browser
+        .wait_for(
+            "document.querySelector('[data-outlook]').innerText.includes('1 execution would be replayed')",
+        )
+        .await;
     browser.click("#selection-dialog [data-apply]").await;
     browser.wait_for("document.querySelector('#list').innerText.includes('waiting')").await;
     browser.click("input[name=ids]").await;
@@ -122,7 +142,9 @@ async fn everything_that_matches_is_changed_by_a_bulk_job_whose_progress_is_show
     let browser = Browser::start(&address(&server), Colours::Light).await;
     browser.open("/executions?lane=mail&state=waiting").await;
     browser.click("[data-every]").await;
-    browser.wait_for("document.querySelector('[data-widen]').innerText === 'Select all 130 that match'").await;
+    browser
+        .wait_for("document.querySelector('[data-widen]').innerText === 'Select all 130 that match'")
+        .await;
     browser.screenshot("executions-selected-light-1440", 1440).await;
     browser.screenshot("executions-selected-light-390", 390).await;
     browser.click("[data-widen]").await;
@@ -147,7 +169,10 @@ async fn the_list_follows_what_happens_and_keeps_the_selection() {
     browser.click("input[name=ids]").await;
     submit(&server, 1, "late").await;
     browser.wait_for("document.querySelector('#list').innerText.includes('late')").await;
-    assert_eq!(browser.eval("return document.querySelectorAll('input[name=ids]:checked').length").await, json!(1));
+    assert_eq!(
+        browser.eval("return document.querySelectorAll('input[name=ids]:checked').length").await,
+        json!(1)
+    );
     browser.wait_for("document.querySelector('#selection').innerText.includes('1 execution selected')").await;
     browser.finish().await;
 }

@@ -41,8 +41,14 @@ async fn a_lane_is_created_limited_paused_drained_and_reset() {
     assert_eq!(lane["rate"], json!({ "count": 9, "window_ms": 90_000 }));
 
     open_dialog(&browser, "lane-dialog mail").await;
-    assert_eq!(browser.eval("return document.querySelector('dialog[open] [name=concurrency]').value").await, json!("4"));
-    assert_eq!(browser.eval("return document.querySelector('dialog[open] [name=name]').readOnly").await, json!(true));
+    assert_eq!(
+        browser.eval("return document.querySelector('dialog[open] [name=concurrency]').value").await,
+        json!("4")
+    );
+    assert_eq!(
+        browser.eval("return document.querySelector('dialog[open] [name=name]').readOnly").await,
+        json!(true)
+    );
     browser.set("dialog[open] [name=concurrency]", "").await;
     browser.set("dialog[open] [name='rate.count']", "").await;
     browser.set("dialog[open] [name='rate.window_ms']", "").await;
@@ -51,7 +57,10 @@ async fn a_lane_is_created_limited_paused_drained_and_reset() {
     browser.wait_for("document.activeElement.dataset.key === 'lane-dialog mail'").await;
     browser.wait_for("!document.querySelector('#lanes').innerText.includes('9 in')").await;
     let lane = server.read("lanes/mail").await;
-    assert_eq!((&lane["concurrency"], &lane["rate"], &lane["weight"]), (&json!(null), &json!(null), &json!(3)));
+    assert_eq!(
+        (&lane["concurrency"], &lane["rate"], &lane["weight"]),
+        (&json!(null), &json!(null), &json!(3))
+    );
 
     browser.click("form[data-call$='/lanes/mail/pause'] button").await;
     browser.wait_for("document.querySelector('#lanes').innerText.includes('paused')").await;
@@ -80,7 +89,9 @@ async fn a_refusal_is_shown_beside_its_field_and_nothing_is_replaced_by_accident
     browser.set("dialog[open] [name=concurrency]", "7").await;
     browser.click("dialog[open] button.primary").await;
     let beside = |name: &str| {
-        format!("document.querySelector('dialog[open] [name=\"{name}\"]').closest('label').querySelector('.field-error')?.textContent")
+        format!(
+            "document.querySelector('dialog[open] [name=\"{name}\"]').closest('label').querySelector('.field-error')?.textContent"
+        )
     };
     browser.wait_for(&format!("{}.includes('is in use')", beside("name"))).await;
     assert_eq!(server.read("quotas/smtp").await["concurrency"], 2);
@@ -94,7 +105,10 @@ async fn a_refusal_is_shown_beside_its_field_and_nothing_is_replaced_by_accident
     browser.set("dialog[open] [name='rate.window_ms']", "0s").await;
     browser.click("dialog[open] button.primary").await;
     browser.wait_for(&format!("{}?.includes('is 0')", beside("rate.window_ms"))).await;
-    assert_eq!(browser.eval("return document.activeElement.getAttribute('aria-invalid')").await, json!("true"));
+    assert_eq!(
+        browser.eval("return document.activeElement.getAttribute('aria-invalid')").await,
+        json!("true")
+    );
     browser.screenshot("quota-refused-light-390", 390).await;
     browser.set("dialog[open] [name='rate.window_ms']", "10s").await;
     save(&browser).await;
@@ -165,7 +179,10 @@ async fn a_dialog_stays_while_the_page_behind_it_changes() {
     browser.set("dialog[open] [name=weight]", "5").await;
     server.configure("lanes/late", json!({ "concurrency": 1 })).await;
     browser.wait_for("document.querySelector('#lanes').textContent.includes('late')").await;
-    assert_eq!(browser.eval("return document.querySelector('dialog[open] [name=weight]').value").await, json!("5"));
+    assert_eq!(
+        browser.eval("return document.querySelector('dialog[open] [name=weight]').value").await,
+        json!("5")
+    );
     browser.press("\u{E00C}").await;
     browser.wait_for("!document.querySelector('dialog[open]')").await;
     browser.wait_for("document.activeElement.dataset.key === 'lane-dialog mail'").await;

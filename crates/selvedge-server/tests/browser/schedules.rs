@@ -15,7 +15,9 @@ async fn a_schedule_is_created_changed_run_paused_and_deleted() {
     browser.set("dialog[open] [name=name]", "nightly").await;
     browser.set("dialog[open] [name=cron]", "0 25 * * *").await;
     browser.set("dialog[open] [name=time_zone]", "Europe/Berlin").await;
-    browser.set("dialog[open] [name=submit]", "{\"execution\": {\"kind\": \"report\", \"input\": 1.50}}").await;
+    browser
+        .set("dialog[open] [name=submit]", "{\"execution\": {\"kind\": \"report\", \"input\": 1.50}}")
+        .await;
     browser.click("dialog[open] button.primary").await;
     browser.wait_for("document.querySelector('dialog[open] [name=cron]').getAttribute('aria-invalid')").await;
     browser.screenshot("schedule-dialog-light-1440", 1440).await;

@@ -21,7 +21,9 @@ async fn a_key_is_created_shown_once_used_and_deleted() {
     browser.set("dialog[open] [name=role]", "submitter").await;
     browser.set("dialog[open] [name=namespaces]", "default, *").await;
     browser.click("dialog[open] button.primary").await;
-    browser.wait_for("document.querySelector('dialog[open] [name=namespaces]').getAttribute('aria-invalid')").await;
+    browser
+        .wait_for("document.querySelector('dialog[open] [name=namespaces]').getAttribute('aria-invalid')")
+        .await;
     browser.set("dialog[open] [name=namespaces]", "default").await;
     browser.set("dialog[open] [name=expires_at]", "2090-01-01T00:00").await;
     browser.click("dialog[open] button.primary").await;
@@ -108,7 +110,9 @@ async fn the_configuration_shows_the_source_of_each_value() {
     let server = Server::start_serving(options, Clock::system(), serving).await;
     let browser = Browser::start(&address(&server), Colours::Light).await;
     browser.open("/settings?show=configuration").await;
-    for text in ["environment SELVEDGE_STORE", "ada:***@db", "file /etc/selvedge", "not set", "General", "Retention"] {
+    for text in
+        ["environment SELVEDGE_STORE", "ada:***@db", "file /etc/selvedge", "not set", "General", "Retention"]
+    {
         browser.wait_for_text(text).await;
     }
     browser.screenshot("configuration-light-1440", 1440).await;

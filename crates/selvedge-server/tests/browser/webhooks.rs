@@ -25,7 +25,8 @@ async fn a_webhook_is_created_tested_paused_rotated_and_deleted() {
     let serving = selvedge_server::Options { webhooks, ..selvedge_server::Options::default() };
     let server = Server::start_serving(Options::default(), Clock::system(), serving).await;
     // Nobody listens on this port when the listener is dropped.
-    let closed = TcpListener::bind("127.0.0.1:0").expect("a port is free").local_addr().expect("it has an address");
+    let closed =
+        TcpListener::bind("127.0.0.1:0").expect("a port is free").local_addr().expect("it has an address");
     let browser = Browser::start(&address(&server), Colours::Light).await;
     browser.open("/webhooks").await;
     open_dialog(&browser, "new webhook-dialog").await;
@@ -33,7 +34,9 @@ async fn a_webhook_is_created_tested_paused_rotated_and_deleted() {
     browser.set("dialog[open] [name=url]", &format!("http://{closed}/hook")).await;
     browser.set("dialog[open] [name=types]", "execution.submitted execution.lost").await;
     browser.click("dialog[open] button.primary").await;
-    browser.wait_for("document.querySelector('dialog[open] [name=types]').getAttribute('aria-invalid')").await;
+    browser
+        .wait_for("document.querySelector('dialog[open] [name=types]').getAttribute('aria-invalid')")
+        .await;
     browser.screenshot("webhook-dialog-light-1440", 1440).await;
     browser.set("dialog[open] [name=types]", "execution.submitted").await;
     browser.click("dialog[open] button.primary").await;

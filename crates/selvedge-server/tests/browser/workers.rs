@@ -10,7 +10,8 @@ use serde_json::json;
 async fn workers_show_what_they_hold_are_drained_and_end_with_a_reason() {
     let server = Server::start().await;
     let id = server.submit(json!({ "kind": "render", "lane": "images" })).await;
-    let body = json!({ "worker": "painter", "lanes": ["images", "video"], "capabilities": ["gpu"], "max": 1 });
+    let body =
+        json!({ "worker": "painter", "lanes": ["images", "video"], "capabilities": ["gpu"], "max": 1 });
     let claimed = server.post("/v1/workers/painter-1/claim", body).await.json();
     assert_eq!(claimed["claims"].as_array().map(Vec::len), Some(1));
     server.claim("clerk-1", 1).await;

@@ -229,11 +229,13 @@
       if (isVisible) say(form, error.message, false); else toast(error.message, false);
       return;
     }
-    const text = create("span", { className: "field-error", id: `field-error-${++errors}`, textContent: error.message });
+    // The detail of a problem begins with the pointer, which the place of the text says already.
+    const detail = error.message.startsWith(`${error.pointer} `) ? error.message.slice(error.pointer.length + 1) : error.message;
+    const text = create("span", { className: "field-error", id: `field-error-${++errors}`, textContent: detail });
     text.setAttribute("role", "alert");
     input.setAttribute("aria-invalid", "true");
     input.setAttribute("aria-describedby", text.id);
-    (input.closest("label, fieldset") ?? input).append(text);
+    (input.closest("[data-row]") ?? input.closest("label, fieldset") ?? input).append(text);
     input.focus();
   }
 

@@ -41,7 +41,7 @@
   }
 
   const stream = new EventSource(tail.dataset.tail);
-  const say = (on) => { state.classList.toggle("on", on); state.textContent = on ? (paused ? "Paused" : "Live") : "Not connected; trying again"; };
+  const say = (on) => { state.classList.toggle("on", on && !paused); state.textContent = on ? (paused ? "Paused" : "Live") : "Not connected; trying again"; };
   stream.addEventListener("open", () => say(true));
   stream.addEventListener("error", () => say(false));
   const arrive = (message) => {
