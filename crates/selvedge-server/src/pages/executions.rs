@@ -146,7 +146,9 @@ pub async fn page(caller: Caller, mut query: Query) -> HandlerResult {
         @if conditions.has_span_of_errors() { p.faint { "Errors are searched in the last 24 hours, unless a time is chosen." } }
         div #jobs data-live { (selection::jobs(&jobs, now, may_operate)) }
         section #list data-live aria-label="Executions" {
-            @if views.is_empty() { (nothing(&conditions, cursor.is_some())) } @else { (table(&views, now, may_operate)) }
+            @if !views.is_empty() { (table(&views, now, may_operate)) }
+            @else if next.is_some() { (empty("Nothing found so far", html! { p { "The search looks at a part of the executions at a time. Older ones may match." } })) }
+            @else { (nothing(&conditions, cursor.is_some())) }
             (pages(&conditions, cursor.as_deref(), &trail, next.as_deref()))
         }
         @if may_operate { (selection::bar()) }

@@ -188,3 +188,21 @@ async fn a_dialog_stays_while_the_page_behind_it_changes() {
     browser.wait_for("document.activeElement.dataset.key === 'lane-dialog mail'").await;
     browser.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_budget_per_lane_shows_the_lanes_with_the_least_room_first() {
+    let server = Server::start().await;
+    server.configure("budgets/mail", json!({ "limits": { "usd": { "hard": 10 } }, "scope": "lane" })).await;
+    for (lane, spent) in [("quiet", 1), ("busy", 9)] {
+        let id = server.submit(json!({ "kind": "k", "lane": lane, "budgets": ["mail"] })).await;
+        let usage = json!({ "usage": { "usd": spent }, "execution": id });
+        assert_eq!(server.post("/v1/budgets/mail/usage", usage).await.status, 200);
+    }
+    let browser = Browser::start(&address(&server), Colours::Light).await;
+    browser.open("/budgets").await;
+    let lanes = "Array.from(document.querySelectorAll('#list h3')).map((lane) => lane.textContent).join()";
+    assert_eq!(browser.eval(&format!("return {lanes}")).await, json!("busy,quiet"));
+    browser.wait_for_text("9 of 10").await;
+    browser.screenshot("budgets-lanes-light-1440", 1440).await;
+    browser.finish().await;
+}
