@@ -10,6 +10,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use selvedge::Address;
+use selvedge_server::Setting;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::ffi::OsString;
@@ -176,30 +177,48 @@ fn distance(one: &str, other: &str) -> usize {
 }
 
 impl Parsed {
+    /// Returns all settings, with the source of each. Secrets are masked.
+    pub fn settings(&self) -> Vec<Setting> {
+        self.shown().into_iter().map(|(setting, _)| setting).collect()
+    }
+
     /// Returns all settings as a settings file, with the source of each. Secrets are masked, and their lines are comments.
     pub fn print(&self) -> String {
-        let Some((subcommand, matches)) = self.matches.subcommand() else { return String::new() };
+        let subcommand = self.matches.subcommand_name().unwrap_or_default();
         let mut text = format!("# The settings of selvedge {subcommand}, each with its source.\n");
-        let mut heading = None;
-        for (argument, _) in arguments(&self.command, subcommand) {
-            let Some(name) = argument.get_long() else { continue };
-            if argument.get_help_heading() != heading {
-                heading = argument.get_help_heading();
-                let _ = writeln!(text, "\n# {}", heading.unwrap_or_default());
+        let mut heading = String::new();
+        for (Setting { group, name, value, source }, is_masked) in self.shown() {
+            if group != heading {
+                let _ = writeln!(text, "\n# {group}");
+                heading = group;
             }
+            let comment = if is_masked { "# " } else { "" };
+            let _ = match value {
+                Some(value) => writeln!(text, "{comment}{name} = {value}  # {source}"),
+                None => writeln!(text, "# {name} is not set"),
+            };
+        }
+        text
+    }
+
+    /// Returns all settings, and whether the value of each is masked.
+    fn shown(&self) -> Vec<(Setting, bool)> {
+        let Some((subcommand, matches)) = self.matches.subcommand() else { return Vec::new() };
+        let shown = arguments(&self.command, subcommand).filter_map(|(argument, _)| {
+            let name = argument.get_long()?;
             let raw = matches.try_get_raw(argument.get_id().as_str()).ok().flatten();
             let values: Vec<String> =
                 raw.into_iter().flatten().map(|value| value.to_string_lossy().into_owned()).collect();
-            if values.is_empty() {
-                let _ = writeln!(text, "# {name} is not set");
-                continue;
-            }
             let shown: Vec<String> = values.iter().map(|value| masked(argument, value)).collect();
-            let comment = if shown == values { "" } else { "# " };
-            let source = self.source(matches, argument, name);
-            let _ = writeln!(text, "{comment}{name} = {}  # {source}", written(argument, &shown));
-        }
-        text
+            let setting = Setting {
+                group: argument.get_help_heading().unwrap_or_default().to_owned(),
+                name: name.to_owned(),
+                value: (!shown.is_empty()).then(|| written(argument, &shown)),
+                source: self.source(matches, argument, name),
+            };
+            Some((setting, shown != values))
+        });
+        shown.collect()
     }
 
     /// Names the source of a value.

@@ -31,6 +31,7 @@ mod version;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use failure::Failure;
+use selvedge_server::Setting;
 use std::process::ExitCode;
 
 /// The smallest and largest number of threads that run tasks. Between them it is the number of processors.
@@ -139,6 +140,15 @@ impl Command {
         }
     }
 
+    /// Gives a server its settings, which its page shows.
+    fn set_configuration(&mut self, settings: impl FnOnce() -> Vec<Setting>) {
+        match self {
+            Command::Serve(arguments) => arguments.configuration = settings(),
+            Command::Dev(arguments) => arguments.serve.configuration = settings(),
+            _ => {}
+        }
+    }
+
     async fn run(self) -> Result<(), Failure> {
         match self {
             Command::Serve(arguments) => serve::run(*arguments).await,
@@ -208,10 +218,11 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), Failure> {
     let parsed = config::parse(Arguments::command(), std::env::args_os().collect())?;
-    let arguments = Arguments::from_arg_matches(&parsed.matches).unwrap_or_else(|error| error.exit());
+    let mut arguments = Arguments::from_arg_matches(&parsed.matches).unwrap_or_else(|error| error.exit());
     if arguments.command.prints_config() {
         return serve::print(parsed.print().trim_end());
     }
+    arguments.command.set_configuration(|| parsed.settings());
     log::start(arguments.log.as_deref())?;
     let processors = std::thread::available_parallelism().map_or(THREADS.0, |count| count.get());
     let runtime = tokio::runtime::Builder::new_multi_thread()

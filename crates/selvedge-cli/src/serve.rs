@@ -16,7 +16,7 @@ use crate::signals::Signals;
 use clap::Args;
 use selvedge::{Address, Engine, Options, Store};
 use selvedge_core::{Name, NamespaceId};
-use selvedge_server::{Chaos, PageViews, check_listen};
+use selvedge_server::{Chaos, PageViews, Setting, check_listen};
 use std::future::{Future, pending};
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
@@ -82,6 +82,9 @@ pub struct Arguments {
     /// Disturbs calls on purpose. A flag of `dev`.
     #[arg(skip)]
     pub chaos: Chaos,
+    /// The settings with their sources, for the page of settings.
+    #[arg(skip)]
+    pub configuration: Vec<Setting>,
     #[command(flatten)]
     pub settings: Settings,
 }
@@ -139,6 +142,7 @@ impl Server {
         }
         let mut options = settings.server()?;
         options.chaos = arguments.chaos;
+        options.configuration = arguments.configuration.clone();
         let address: Address = arguments.store.parse().map_err(|error: selvedge::Error| {
             Failure::Usage(format!("--store or SELVEDGE_STORE: {error}"))
         })?;

@@ -383,6 +383,7 @@ impl Settings {
             webhooks: self.webhooks.options(),
             chaos: Chaos::default(),
             page_views: PageViews::default(),
+            configuration: Vec::new(),
         })
     }
 }

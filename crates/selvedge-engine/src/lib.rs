@@ -235,6 +235,11 @@ impl Engine {
         self.inner.store.describe().name
     }
 
+    /// The durability of an acknowledged change, as a sentence for people.
+    pub fn store_durability(&self) -> &'static str {
+        self.inner.store.describe().durability
+    }
+
     /// The store, for benchmarks and checks.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store

@@ -118,7 +118,8 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
 #[async_trait]
 impl Store for MemoryStore {
     fn describe(&self) -> Description {
-        Description { name: "memory", writers: 1, shared: false }
+        let durability = "None: everything is lost when the process ends.";
+        Description { name: "memory", writers: 1, shared: false, durability }
     }
 
     fn manual_clock(&self) -> Option<&dyn ManualClock> {

@@ -31,7 +31,9 @@ use uuid::Uuid;
 #[async_trait]
 impl Store for PostgresStore {
     fn describe(&self) -> Description {
-        Description { name: "postgres", writers: self.settings.writers, shared: true }
+        let durability = "Every commit is in the write-ahead log on disk before it is acknowledged; with synchronous standbys, \
+                          there as well.";
+        Description { name: "postgres", writers: self.settings.writers, shared: true, durability }
     }
 
     fn history(&self) -> u64 {

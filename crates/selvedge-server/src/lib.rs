@@ -10,6 +10,7 @@
 mod auth;
 mod chaos;
 mod compression;
+mod configuration;
 mod connections;
 mod http_metrics;
 mod openapi;
@@ -24,6 +25,7 @@ mod wire;
 
 pub use auth::{AddressBlock, AdminKey, AuthOptions, NotLoopback, check_listen};
 pub use chaos::Chaos;
+pub use configuration::Setting;
 pub use connections::ConnectionLimits;
 pub use http_metrics::HttpMetrics;
 pub use pages::PageViews;
@@ -42,7 +44,7 @@ use std::future::Future;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 use wire::body::BodyRoom;
@@ -82,6 +84,8 @@ pub struct Options {
     pub chaos: Chaos,
     /// Counts the pages that browsers load. Default: a counter of its own.
     pub page_views: PageViews,
+    /// The settings of the program, which administrators see on the page of settings. Default: none.
+    pub configuration: Vec<Setting>,
 }
 
 impl Default for Options {
@@ -101,6 +105,7 @@ impl Default for Options {
             webhooks: WebhookOptions::default(),
             chaos: Chaos::default(),
             page_views: PageViews::default(),
+            configuration: Vec::new(),
         }
     }
 }
@@ -126,6 +131,8 @@ struct SharedOptions {
     has_tls: bool,
     page_views: PageViews,
     chaos: Chaos,
+    configuration: Vec<Setting>,
+    started: Instant,
 }
 
 impl AppState {
@@ -138,6 +145,8 @@ impl AppState {
             has_tls: options.tls.is_some(),
             page_views: options.page_views.clone(),
             chaos: options.chaos,
+            configuration: options.configuration.clone(),
+            started: Instant::now(),
         });
         let (keep_alive, overviews) = (options.keep_alive, pages::SharedOverviews::default());
         AppState { engine, shutdown, keep_alive, bodies, auth, http_metrics, draining, overviews, shared }

@@ -38,7 +38,8 @@ use uuid::Uuid;
 #[async_trait]
 impl Store for SqliteStore {
     fn describe(&self) -> Description {
-        Description { name: "sqlite", writers: 1, shared: false }
+        let durability = "Every commit is written through to the disk before it is acknowledged.";
+        Description { name: "sqlite", writers: 1, shared: false, durability }
     }
 
     async fn transact(&self, mut decision: Box<dyn Decision>) -> Result<Transaction, Error> {

@@ -331,4 +331,6 @@ pub struct Description {
     pub writers: usize,
     /// True if other processes may use the store at the same time.
     pub shared: bool,
+    /// The durability of an acknowledged change, as a sentence for people.
+    pub durability: &'static str,
 }

@@ -148,8 +148,13 @@ impl Namespace {
 
     /// Returns the parts of a budget that are counted separately.
     pub async fn budget_parts(&self, name: &str) -> Result<Vec<Gate>, Error> {
+        self.some_budget_parts(name, PARTS_MAX).await
+    }
+
+    /// Returns at most `limit` of the parts of a budget that are counted separately.
+    pub async fn some_budget_parts(&self, name: &str, limit: u32) -> Result<Vec<Gate>, Error> {
         let whole = self.gate_name(GateKind::Budget, name)?;
-        Ok(self.inner().store.parts_of(&whole, PARTS_MAX).await?)
+        Ok(self.inner().store.parts_of(&whole, limit).await?)
     }
 
     /// Returns a gate. A lane exists, with the defaults, as soon as an execution was submitted to it.

@@ -41,25 +41,6 @@ pub fn of_execution(view: &View) -> Markup {
     }
 }
 
-/// Shows what an operator can do with the selected executions of a list. Their checkboxes belong to this form.
-pub fn of_selection() -> Markup {
-    html! {
-        form.card.actions.needs-script #selection data-call="POST /v1/executions/bulk" data-done="Done." method="post" {
-            span { "With the selected:" }
-            label { span.visually-hidden { "Action" }
-                select name="action.type" {
-                    option value="cancel" { "cancel" }
-                    option value="replay" { "replay" }
-                    option value="priority" { "change the priority to" }
-                }
-            }
-            label data-shown-for="priority" hidden { span.visually-hidden { "Priority" } input type="number" name="action.priority" value="0" data-type="number" data-only="priority"; }
-            button type="submit" data-preview { "Preview" }
-            button.primary type="submit" { "Apply" }
-        }
-    }
-}
-
 /// Shows what an operator can do with a flow: cancel it while it runs, and replay a node that did not complete.
 pub fn of_flow(flow: &Flow, graph: &FlowGraph) -> Markup {
     let id: FlowId = flow.id;

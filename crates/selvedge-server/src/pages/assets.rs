@@ -30,20 +30,24 @@ impl Asset {
 
 /// The style sheet: that of pictures, and that of pages.
 pub static STYLE: LazyLock<Asset> = LazyLock::new(|| {
-    let text = selvedge_drawing::page_style()
-        + include_str!("assets/selvedge.css")
-        + include_str!("assets/subjects.css");
+    let of_pages = [
+        include_str!("assets/selvedge.css"),
+        include_str!("assets/forms.css"),
+        include_str!("assets/subjects.css"),
+    ];
+    let text = selvedge_drawing::page_style() + &of_pages.concat();
     Asset::new("selvedge", "css", "text/css; charset=utf-8", text)
 });
 
-/// The script.
+/// The script: its parts in the order in which they run.
 pub static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
-    Asset::new(
-        "selvedge",
-        "js",
-        "text/javascript; charset=utf-8",
-        include_str!("assets/selvedge.js").to_owned(),
-    )
+    let parts = [
+        include_str!("assets/selvedge.js"),
+        include_str!("assets/forms.js"),
+        include_str!("assets/selection.js"),
+        include_str!("assets/tail.js"),
+    ];
+    Asset::new("selvedge", "js", "text/javascript; charset=utf-8", parts.concat())
 });
 
 /// The script of the page of a flow: the graph, its past, and previews of replays.

@@ -2,7 +2,7 @@
 
 use super::execution::event_data;
 use super::layout::{Page, Viewer, heading};
-use super::parts::{address, empty, execution_link, flow_link, user_text};
+use super::parts::{address, chips, empty, execution_link, flow_link, short, user_text};
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
 use crate::routes::events::read_filter;
@@ -22,6 +22,7 @@ const READ_MAX: usize = 500;
 
 /// `GET /events`
 pub async fn page(caller: Caller, mut query: Query) -> HandlerResult {
+    query.join("types");
     let filter = read_filter(&mut query)?;
     query.finish()?;
     let namespace = &caller.namespace;
@@ -37,15 +38,19 @@ pub async fn page(caller: Caller, mut query: Query) -> HandlerResult {
     let content = html! {
         (heading(html! { "Events" }, html! { p.faint { "The newest events first, as they happen." } }))
         (form(&filter))
+        (chips(&removable(&filter), "/events"))
         section aria-label="Events" {
+            div.actions.needs-script { button type="button" data-pause aria-pressed="false" { "Pause" } }
             div.table {
-                table {
-                    thead { tr { th { "Time" } th { "Event" } th { "Execution" } th { "Flow" } th { "Actor" } th { "Data" } } }
+                table.events {
+                    thead { tr { th { "Time, UTC" } th { "Event" } th { "Execution" } th { "Flow" } th { "Actor" } th { "Data" } } }
                     tbody data-tail=(tail) data-limit=(EVENTS_MAX) data-types=(known_types()) { @for event in &shown { (row(event)) } }
                 }
             }
             @if shown.is_empty() {
-                div data-no-events { (empty("No event in the last minute", html! { p { "Events appear here as they happen." } })) }
+                div data-no-events {
+                    (empty("No event in the last minute", html! { p { "Events " @if !conditions.is_empty() { "that match the filter " } "appear here as they happen." } }))
+                }
             }
         }
         p.faint { a href=(address("/v1/events", &conditions)) { "The whole log as JSON" } }
@@ -70,29 +75,82 @@ fn conditions(filter: &EventFilter) -> Vec<(&'static str, String)> {
     conditions
 }
 
+/// Returns a label for each condition, and the address without it.
+fn removable(filter: &EventFilter) -> Vec<(String, String)> {
+    let without = |filter: EventFilter| {
+        let conditions = conditions(&filter);
+        let pairs: Vec<(&str, &str)> =
+            conditions.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        address("/events", &pairs)
+    };
+    let mut chips = Vec::new();
+    for kind in &filter.types {
+        let types = filter.types.iter().filter(|other| *other != kind).cloned().collect();
+        chips.push((kind.clone(), without(EventFilter { types, ..filter.clone() })));
+    }
+    if let Some(id) = filter.execution {
+        let rest = EventFilter { execution: None, ..filter.clone() };
+        chips.push((format!("execution {}", short(&id)), without(rest)));
+    }
+    if let Some(id) = filter.flow {
+        chips.push((format!("flow {}", short(&id)), without(EventFilter { flow: None, ..filter.clone() })));
+    }
+    if let Some((name, value)) = &filter.tag {
+        chips.push((format!("tag {name}:{value}"), without(EventFilter { tag: None, ..filter.clone() })));
+    }
+    chips
+}
+
+/// Returns the event types by the word before the dot.
+fn groups() -> Vec<(&'static str, Vec<&'static str>)> {
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    for kind in EVENT_TYPES.iter().copied() {
+        let subject = kind.split('.').next().unwrap_or(kind);
+        match groups.iter_mut().find(|(name, _)| *name == subject) {
+            Some((_, kinds)) => kinds.push(kind),
+            None => groups.push((subject, vec![kind])),
+        }
+    }
+    groups
+}
+
 fn form(filter: &EventFilter) -> Markup {
-    let chosen = filter.types.join(",");
     let tag = filter.tag.as_ref().map(|(name, value)| format!("{name}:{value}"));
+    let id = |id: Option<String>| id.unwrap_or_default();
     html! {
-        form.card.filters method="get" action="/events" role="search" aria-label="Filter of events" {
-            label { "Type"
-                select name="types" data-submits data-filter {
-                    option value="" { "any" }
-                    @for kind in EVENT_TYPES { option value=(kind) selected[*kind == chosen] { (kind) } }
-                    @if chosen.contains(',') { option value=(chosen) selected { (chosen) } }
+        form.card.stack method="get" action="/events" role="search" aria-label="Filter of events" {
+            div.filters {
+                label { "Execution" input type="text" name="execution" value=(id(filter.execution.map(|id| id.to_string()))) placeholder="id" autocomplete="off" data-filter; }
+                label { "Flow" input type="text" name="flow" value=(id(filter.flow.map(|id| id.to_string()))) placeholder="id" autocomplete="off"; }
+                label { "Tag" input type="text" name="tag" value=(tag.unwrap_or_default()) placeholder="name:value" autocomplete="off"; }
+                div.buttons { button.primary type="submit" { "Filter" } a.button href="/events" { "Clear" } }
+            }
+            details {
+                summary { "Types" @if !filter.types.is_empty() { ": " (filter.types.len()) " chosen" } @else { ": all" } }
+                div.choices {
+                    @for (subject, kinds) in groups() {
+                        fieldset {
+                            legend { (subject) }
+                            @for kind in kinds {
+                                label.check {
+                                    input type="checkbox" name="types" value=(kind) checked[filter.types.iter().any(|one| one == kind)];
+                                    span { (kind.split_once('.').map_or(kind, |(_, word)| word).replace('_', " ")) }
+                                }
+                            }
+                        }
+                    }
                 }
             }
-            label { "Tag" input type="text" name="tag" value=(tag.unwrap_or_default()) placeholder="name:value" autocomplete="off"; }
-            div.buttons { button.primary type="submit" { "Filter" } a.button href="/events" { "Clear" } }
         }
     }
 }
 
 fn row(event: &PublicEvent) -> Markup {
+    let at = times::text(event.at);
     html! {
         tr {
-            td.nowrap { (times::text(event.at)[11..23].to_owned()) }
-            td.nowrap { (event.kind) }
+            td.nowrap { time datetime=(at) title=(at) { (at[11..23].to_owned()) } }
+            td.nowrap { a href=(address("/events", &[("types", event.kind)])) { (event.kind) } }
             td.id { @if let Some(id) = event.execution { (execution_link(id)) } }
             // An execution that was submitted alone is its own flow.
             td.id { @if let Some(id) = event.flow.filter(|flow| event.execution.is_none_or(|id| id.0 != flow.0)) { (flow_link(id)) } }

@@ -1,12 +1,12 @@
-//! The page `/executions`: a list with filters that are part of its address.
+//! The page `/executions`: a list with filters that are part of its address, a selection, and the bulk jobs that run.
 
-use super::actions;
 use super::layout::{Page, Viewer, heading};
 use super::matches::{self, Matches};
 use super::parts::{
-    address, ago, bounded, clipped, duration, empty, execution_link, executions_link, flow_link, pager,
-    state, tags, user_text,
+    address, ago, bounded, chips, clipped, duration, empty, execution_link, executions_link, flow_link, icon,
+    short, state, tags, user_text, words,
 };
+use super::selection;
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
 use crate::wire::filter::RawFilter;
@@ -32,6 +32,19 @@ const SPANS: [(&str, &str, i64); 4] = [
 /// The span in which errors are searched where none is chosen: no index serves a search in everything.
 const SPAN_OF_ERRORS: &str = "24h";
 
+/// The conditions that a form of its own shows; the others are behind “More”.
+const RARE: [(&str, &str); 7] = [
+    ("submitted_after", "Submitted after, UTC"),
+    ("submitted_before", "Submitted before, UTC"),
+    ("ended_after", "Ended after, UTC"),
+    ("ended_before", "Ended before, UTC"),
+    ("worker", "Worker or instance"),
+    ("flow", "Flow"),
+    ("outcome", "Outcome"),
+];
+/// The most earlier pages that the address of a page remembers.
+const TRAIL_MAX: usize = 40;
+
 /// The conditions in the address of the page.
 struct Conditions {
     pairs: Vec<(&'static str, String)>,
@@ -42,60 +55,120 @@ impl Conditions {
         self.pairs.iter().find(|(other, _)| *other == name).map_or("", |(_, value)| value)
     }
 
+    fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.pairs.iter().filter(move |(other, _)| *other == name).map(|(_, value)| value.as_str())
+    }
+
     fn address(&self, more: &[(&str, &str)]) -> String {
         let mut pairs: Vec<(&str, &str)> =
             self.pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        pairs.extend(more);
+        pairs.extend(more.iter().filter(|(_, value)| !value.is_empty()));
         address("/executions", &pairs)
+    }
+
+    /// Returns a label for each condition, and the address without it.
+    fn removable(&self) -> Vec<(String, String)> {
+        let mut chips = Vec::new();
+        for (index, (name, value)) in self.pairs.iter().enumerate() {
+            let rest: Vec<(&str, &str)> = (self.pairs.iter().enumerate())
+                .filter(|(other, _)| *other != index)
+                .map(|(_, (name, value))| (*name, value.as_str()))
+                .collect();
+            let without = |more: &[(&str, &str)]| address("/executions", &[&rest[..], more].concat());
+            match *name {
+                "state" => {
+                    let states: Vec<&str> = value.split(',').collect();
+                    for one in &states {
+                        let others: Vec<&str> =
+                            states.iter().filter(|other| *other != one).copied().collect();
+                        let others = others.join(",");
+                        let kept: &[(&str, &str)] =
+                            if others.is_empty() { &[] } else { &[("state", &others)] };
+                        chips.push((words(one), without(kept)));
+                    }
+                }
+                "since" => {
+                    let label =
+                        SPANS.iter().find(|(word, ..)| word == value).map_or("", |(_, label, _)| label);
+                    chips.push((format!("submitted in {label}"), without(&[])));
+                }
+                "flow" => chips.push((format!("flow {}", short(value)), without(&[]))),
+                "error" => chips.push((format!("error contains “{value}”"), without(&[]))),
+                name => chips.push((format!("{} {}", words(name), value.replace('T', " ")), without(&[]))),
+            }
+        }
+        chips
+    }
+
+    /// Reports whether errors are searched in the span that nobody chose.
+    fn has_span_of_errors(&self) -> bool {
+        let has_time =
+            ["since", "submitted_after", "ended_after"].iter().any(|name| !self.get(name).is_empty());
+        !self.get("error").is_empty() && !has_time
     }
 }
 
 /// `GET /executions`
 pub async fn page(caller: Caller, mut query: Query) -> HandlerResult {
     let now = caller.namespace.now().await?;
-    let cursor = query.text("cursor")?;
+    let (cursor, trail) = (query.text("cursor")?, query.text("trail")?.unwrap_or_default());
     let span = query.text("since")?;
     let tag_list = query.texts("tag");
+    query.join("state");
     let mut conditions = Conditions { pairs: Vec::new() };
-    conditions.pairs.extend(tag_list.iter().map(|tag| ("tag", tag.clone())));
     let mut filter_text = Vec::new();
     let text = |name: &'static str| {
         let value = query.text(name)?;
         filter_text.extend(value.clone().map(|value| (name, value)));
-        Ok::<_, Refusal>(value)
+        Ok::<_, Refusal>(value.map(|value| as_time(name, value)))
     };
-    let raw = read_filter(text, tag_list, span.as_deref(), now)?;
+    let raw = read_filter(text, tag_list.clone(), span.as_deref(), now)?;
     query.finish()?;
     conditions.pairs.extend(filter_text);
+    conditions.pairs.extend(tag_list.into_iter().map(|tag| ("tag", tag)));
     conditions.pairs.extend(span.map(|span| ("since", span)));
+    let asked = raw.asked();
     let filter = raw.resolve(&caller.namespace).await?;
     let after = cursor.as_deref().map(parse_cursor).transpose()?;
     let (views, next) = matches::search(&caller.namespace, &filter, after, PAGE).await?;
     let has_other_pages = cursor.is_some() || next.is_some();
     let total = Matches::count(&caller.namespace, &filter, views.len(), has_other_pages).await?;
+    let jobs = caller.namespace.bulk_jobs(None, selection::JOBS_READ).await?;
 
     let may_operate = caller.may(Permission::Operate);
-    let first = cursor.as_ref().map(|_| conditions.address(&[]));
-    let next = next.map(|next| conditions.address(&[("cursor", &format_cursor(next))]));
+    let next = next.map(format_cursor);
+    let count = bounded(total.count, total.may_be_more);
     let content = html! {
         (heading(html! { "Executions" }, html! {
-            p.faint #total data-live {
-                @if total.count > 0 || !total.may_be_more { (bounded(total.count, total.may_be_more)) " match" @if total.count == 1 { "es" } }
+            p.faint #total data-live data-matching=(selection::matching(&asked, &total, &count, now)) {
+                @if total.count > 0 || !total.may_be_more { (count) " match" @if total.count == 1 { "es" } }
             }
         }))
         (filters(&conditions))
-        @if may_operate && !views.is_empty() { (actions::of_selection()) }
+        (chips(&conditions.removable(), "/executions"))
+        @if conditions.has_span_of_errors() { p.faint { "Errors are searched in the last 24 hours, unless a time is chosen." } }
+        div #jobs data-live { (selection::jobs(&jobs, now, may_operate)) }
         section #list data-live aria-label="Executions" {
-            @if let (true, Some(next)) = (views.is_empty(), &next) { (matches::nothing_so_far(next)) }
-            @else if views.is_empty() { (nothing(&conditions)) }
-            @else { (table(&views, now, may_operate)) }
-            (pager(first, next))
+            @if !views.is_empty() { (table(&views, now, may_operate)) }
+            @else if let Some(next) = &next { (matches::nothing_so_far(&conditions.address(&[("cursor", next)]))) }
+            @else { (nothing(&conditions, cursor.is_some())) }
+            (pages(&conditions, cursor.as_deref(), &trail, next.as_deref()))
         }
+        @if may_operate { (selection::bar()) }
     };
     let page = Page::new("Executions", "/executions");
     // An older page does not change under the reader.
     let page = if cursor.is_none() { page.live("/live") } else { page };
     Ok(page.response(Some(&Viewer::of(&caller)), content))
+}
+
+/// Completes a time as the field of a form sends it, without seconds or time zone, to one in UTC.
+fn as_time(name: &str, value: String) -> String {
+    match (name.ends_with("_after") || name.ends_with("_before"), value.len()) {
+        (true, 16) => format!("{value}:00Z"),
+        (true, 19) => format!("{value}Z"),
+        (true | false, _) => value,
+    }
 }
 
 /// Reads the filter. `since` stands for a time of submission.
@@ -128,51 +201,97 @@ fn read_filter(
     })
 }
 
-fn filters(conditions: &Conditions) -> Markup {
-    let chosen = conditions.get("state");
+/// Links to the newest, the earlier and the next page. The address has the cursors of the earlier pages, because a cursor leads
+/// forward only.
+fn pages(conditions: &Conditions, cursor: Option<&str>, trail: &str, next: Option<&str>) -> Markup {
+    let mut earlier: Vec<&str> = trail.split(',').filter(|one| !one.is_empty()).collect();
+    let back = cursor.map(|_| {
+        let last = earlier.last().copied().unwrap_or_default();
+        let rest = earlier[..earlier.len().saturating_sub(1)].join(",");
+        conditions.address(&[("cursor", last), ("trail", &rest)])
+    });
+    // The first page has no cursor, so a trail that was cut leads there.
+    let forward = next.map(|next| {
+        earlier.extend(cursor);
+        let kept = earlier[earlier.len().saturating_sub(TRAIL_MAX)..].join(",");
+        conditions.address(&[("cursor", next), ("trail", &kept)])
+    });
     html! {
-        form.card.filters method="get" action="/executions" role="search" aria-label="Filter of executions" {
-            label { "State"
-                select name="state" data-submits {
-                    option value="" { "any" }
-                    @for name in StateName::ALL {
-                        option value=(name.as_str()) selected[name.as_str() == chosen] { (name.as_str()) }
-                    }
-                    @if chosen.contains(',') { option value=(chosen) selected { (chosen) } }
-                }
-            }
-            label { "Lane" input type="text" name="lane" value=(conditions.get("lane")) autocomplete="off" data-filter; }
-            label { "Kind" input type="text" name="kind" value=(conditions.get("kind")) autocomplete="off"; }
-            label { "Tag" input type="text" name="tag" value=(conditions.get("tag")) placeholder="name:value" autocomplete="off"; }
-            label { "Error contains" input type="text" name="error" value=(conditions.get("error")) autocomplete="off"; }
-            label { "Submitted in"
-                select name="since" data-submits {
-                    option value="" { "any time" }
-                    @for (word, label, _) in SPANS { option value=(word) selected[word == conditions.get("since")] { (label) } }
-                }
-            }
-            @for name in ["flow", "worker", "outcome"] {
-                @if !conditions.get(name).is_empty() { label { (name) input type="text" name=(name) value=(conditions.get(name)); } }
-            }
-            div.buttons {
-                button.primary type="submit" { "Filter" }
-                @if !conditions.pairs.is_empty() { a.button href="/executions" { "Clear" } }
+        @if back.is_some() || forward.is_some() {
+            nav.pages aria-label="Pages of the list" {
+                @if cursor.is_some() { a.button href=(conditions.address(&[])) { "Newest" } }
+                @if let Some(back) = back { a.button href=(back) rel="prev" { "Newer" } }
+                @if let Some(forward) = forward { a.button href=(forward) rel="next" { "Older" } }
             }
         }
     }
 }
 
-fn nothing(conditions: &Conditions) -> Markup {
-    match conditions.pairs.is_empty() {
-        true => empty(
+fn filters(conditions: &Conditions) -> Markup {
+    let chosen: Vec<&str> = conditions.get("state").split(',').collect();
+    let has_rare = RARE.iter().any(|(name, _)| !conditions.get(name).is_empty());
+    html! {
+        form.card.stack method="get" action="/executions" role="search" aria-label="Filter of executions" {
+            fieldset.pills {
+                legend.visually-hidden { "States" }
+                @for name in StateName::ALL {
+                    label class=(format!("pill state-{}", name.as_str())) {
+                        input type="checkbox" name="state" value=(name.as_str()) checked[chosen.contains(&name.as_str())] data-submits;
+                        span.state { (icon(name)) span { (words(name.as_str())) } }
+                    }
+                }
+            }
+            div.filters {
+                label { "Lane" input type="text" name="lane" value=(conditions.get("lane")) autocomplete="off" data-filter; }
+                label { "Kind" input type="text" name="kind" value=(conditions.get("kind")) autocomplete="off"; }
+                label { @if conditions.get("tag").is_empty() { "Tag" } @else { "And the tag" } input type="text" name="tag" placeholder="name:value" autocomplete="off"; }
+                label { "Error contains" input type="text" name="error" value=(conditions.get("error")) autocomplete="off"; }
+                label { "Submitted in"
+                    select name="since" data-submits {
+                        option value="" { "any time" }
+                        @for (word, label, _) in SPANS { option value=(word) selected[word == conditions.get("since")] { (label) } }
+                    }
+                }
+                div.buttons {
+                    button.primary type="submit" { "Filter" }
+                    @if !conditions.pairs.is_empty() { a.button href="/executions" { "Clear" } }
+                }
+            }
+            @for tag in conditions.all("tag") { input type="hidden" name="tag" value=(tag); }
+            details open[has_rare] {
+                summary { "More conditions" }
+                div.filters {
+                    @for (name, label) in RARE {
+                        @let value = conditions.get(name);
+                        label { (label)
+                            @if name.ends_with("_after") || name.ends_with("_before") {
+                                input type="datetime-local" name=(name) value=(value.trim_end_matches('Z'));
+                            } @else {
+                                input type="text" name=(name) value=(value) autocomplete="off";
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn nothing(conditions: &Conditions, is_later_page: bool) -> Markup {
+    match (conditions.pairs.is_empty(), is_later_page) {
+        (_, true) => empty(
+            "Nothing older",
+            html! { p { "The list ends here, or what was here has been deleted. Go to the " a href=(conditions.address(&[])) { "newest" } "." } },
+        ),
+        (true, false) => empty(
             "No executions yet",
             html! {
                 p { "Submit one with " code { "POST /v1/executions" } "; the " a href="/" { "overview" } " has a command to copy." }
             },
         ),
-        false => empty(
+        (false, false) => empty(
             "No execution matches",
-            html! { p { "Widen or " a href="/executions" { "clear the filter" } "." } },
+            html! { p { "There are executions that the filter leaves out, or none at all. Widen or " a href="/executions" { "clear the filter" } "." } },
         ),
     }
 }
@@ -183,7 +302,7 @@ fn table(views: &[View], now: Timestamp, may_operate: bool) -> Markup {
             table {
                 thead {
                     tr {
-                        @if may_operate { th.needs-script { span.visually-hidden { "Select" } } }
+                        @if may_operate { th.needs-script { input type="checkbox" data-every aria-label="Select all of this page"; } }
                         th { "Execution" } th { "State" } th { "Kind" } th { "Lane" } th { "Flow" }
                         th.number { "Attempts" } th { "Submitted" } th.number { "Took" } th { "Tags" }
                     }
@@ -194,7 +313,7 @@ fn table(views: &[View], now: Timestamp, may_operate: bool) -> Markup {
                         tr {
                             @if may_operate {
                                 td.needs-script {
-                                    input type="checkbox" name="ids" value=(row.id) form="selection" aria-label=(format!("Select {}", row.id));
+                                    input type="checkbox" name="ids" value=(row.id) aria-label=(format!("Select {}", row.id));
                                 }
                             }
                             td.id { (execution_link(row.id)) }

@@ -13,7 +13,7 @@ pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self';
      img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// The pages of the navigation: path, label, and the key that leads there after `g`.
-const PLACES: [(&str, &str, char); 11] = [
+const PLACES: [(&str, &str, char); 12] = [
     ("/", "Overview", 'o'),
     ("/executions", "Executions", 'e'),
     ("/flows", "Flows", 'f'),
@@ -24,6 +24,7 @@ const PLACES: [(&str, &str, char); 11] = [
     ("/schedules", "Schedules", 's'),
     ("/events", "Events", 'v'),
     ("/webhooks", "Webhooks", 'h'),
+    ("/settings", "Settings", 'c'),
     ("/docs", "API reference", 'd'),
 ];
 
@@ -166,7 +167,7 @@ fn signature(viewer: Option<&Viewer>) -> Markup {
     };
     html! {
         span.about {
-            a href="/about" { "Version " (VERSION) }
+            a href="/settings" { "Version " (VERSION) }
             br;
             "Namespace " span.user-text { (viewer.namespace) }
             @if viewer.has_key { br; span.user-text { (viewer.actor) } " · " (viewer.role.as_str()) }
@@ -198,10 +199,15 @@ fn keys() -> Markup {
 
 /// Returns the heading of a page, with the sign of its live regions.
 pub fn heading(title: Markup, below: Markup) -> Markup {
+    heading_with(title, below, html! {})
+}
+
+/// Returns the heading of a page, with the sign of its live regions and a button.
+pub fn heading_with(title: Markup, below: Markup, button: Markup) -> Markup {
     html! {
         div.heading {
             div.title { h1 { (title) } (below) }
-            span.live role="status" { "Connecting" }
+            div.aside { span.live role="status" { "Connecting" } (button) }
         }
     }
 }

@@ -5,7 +5,6 @@
 //! frame of every page and its headers, `parts` and `chart` the elements that pages share, `live` the stream that tells a page to
 //! load its live regions again.
 
-mod about;
 mod actions;
 mod again;
 mod approvals;
@@ -19,6 +18,7 @@ mod execution;
 mod executions;
 mod flow;
 mod flows;
+mod forms;
 mod gantt;
 mod lanes;
 mod layout;
@@ -33,10 +33,14 @@ mod payload;
 mod problem_page;
 mod problems;
 mod reference;
+mod schedule;
 mod schedules;
 mod scrubber;
+mod selection;
+mod settings;
 mod timeline;
 mod views;
+mod webhook;
 mod webhooks;
 mod workers;
 
@@ -60,10 +64,12 @@ pub fn routes() -> Routes {
         .get("/lanes", Read, lanes::page)
         .get("/budgets", Read, budgets::page)
         .get("/schedules", Read, schedules::page)
+        .get("/schedules/{name}", Read, schedule::page)
         .get("/events", Read, events::page)
         .get("/webhooks", Read, webhooks::page)
-        .get("/webhooks/{name}", Read, webhooks::deliveries_page)
-        .get("/about", Read, about::page)
+        .get("/webhooks/{name}", Read, webhook::page)
+        .get("/settings", Read, settings::page)
+        .get("/about", Read, settings::page)
         .get("/live", Read, live::stream)
         .get("/approve/{id}", Open, approve::page)
         .post("/approve/{id}", Open, approve::answer)

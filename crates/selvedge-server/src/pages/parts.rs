@@ -14,7 +14,7 @@ use std::fmt::Display;
 pub const COUNT_MAX: u64 = 10_000;
 /// The most tags that a row shows.
 const TAGS_SHOWN: usize = 6;
-/// The characters that need no escape in the query of an address.
+/// The characters that are escaped in a query and in a part of a path.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b':');
 
 /// Shows a state: icon, word and colour.
@@ -163,7 +163,7 @@ pub fn address(path: &str, query: &[(&str, &str)]) -> String {
 
 /// Returns a part of a path, escaped.
 pub fn path_part(part: &str) -> String {
-    utf8_percent_encode(part, NON_ALPHANUMERIC).to_string()
+    utf8_percent_encode(part, PLAIN).to_string()
 }
 
 /// Shows text of users, isolated from the direction of the text around it.
@@ -206,6 +206,32 @@ pub fn pager(first: Option<String>, next: Option<String>) -> Markup {
             nav.pages aria-label="Pages of the list" {
                 @if let Some(first) = first { a.button href=(first) { "Newest" } }
                 @if let Some(next) = next { a.button href=(next) rel="next" { "Older" } }
+            }
+        }
+    }
+}
+
+/// Shows the conditions of a filter, each with a link that removes it; `all` is the address without any.
+pub fn chips(conditions: &[(String, String)], all: &str) -> Markup {
+    html! {
+        @if !conditions.is_empty() {
+            ul.chips aria-label="Conditions" {
+                @for (label, without) in conditions {
+                    li.chip { span.user-text { (label) } a href=(without) aria-label=(format!("Remove the condition {label}")) { "×" } }
+                }
+                @if conditions.len() > 1 { li { a href=(all) { "Remove all" } } }
+            }
+        }
+    }
+}
+
+/// Links to the first and the next page of a list that is ordered by name.
+pub fn name_pager(first: Option<String>, next: Option<String>) -> Markup {
+    html! {
+        @if first.is_some() || next.is_some() {
+            nav.pages aria-label="Pages of the list" {
+                @if let Some(first) = first { a.button href=(first) { "First" } }
+                @if let Some(next) = next { a.button href=(next) rel="next" { "Next" } }
             }
         }
     }

@@ -1,25 +1,48 @@
-//! The page `/workers`: live workers, and those that ended in the last minutes with the reason.
+//! The page `/workers`: live workers with the leases that they hold, and those that ended in the last minutes with the reason.
 
-use super::actions::simple;
+use super::forms::call_button;
 use super::layout::{Page, Viewer, heading};
-use super::parts::{ago, empty, executions_link, labelled_state, path_part, user_text};
+use super::parts::{
+    ago, duration, empty, execution_link, executions_link, labelled_state, maybe_ago, path_part, user_text,
+};
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
 use crate::wire::query::Query;
 use maud::{Markup, html};
+use selvedge_core::filter::{Filter, Payloads};
 use selvedge_core::session::EndReason;
 use selvedge_core::state::StateName;
-use selvedge_core::{Name, Permission, Timestamp};
+use selvedge_core::{ExecutionId, Name, Permission, Timestamp};
 use selvedge_engine::WorkerView;
+use std::collections::BTreeMap;
 
 /// The most workers that are listed.
 const WORKERS_MAX: usize = 500;
+/// The most active executions that are read to find the leases of workers.
+const LEASES_READ: u32 = 500;
+/// The most leases that a row shows.
+const LEASES_SHOWN: usize = 3;
+
+/// The leases of workers, as far as they were read.
+struct Leases {
+    of_instance: BTreeMap<Name, Vec<ExecutionId>>,
+    /// True if there are more active executions than were read.
+    is_cut: bool,
+}
 
 /// `GET /workers`
 pub async fn page(caller: Caller, query: Query) -> HandlerResult {
     query.finish()?;
-    let workers = caller.namespace.workers().await?;
-    let now = caller.namespace.now().await?;
+    let namespace = &caller.namespace;
+    let workers = namespace.workers().await?;
+    let now = namespace.now().await?;
+    let active = Filter { states: vec![StateName::Active], ..Filter::all(namespace.id()) };
+    let (views, next) = namespace.list(&active, None, LEASES_READ, Payloads::NONE).await?;
+    let mut leases = Leases { of_instance: BTreeMap::new(), is_cut: next.is_some() };
+    for row in views.iter().map(|view| &view.stored.execution) {
+        let Some(lease) = row.state.lease() else { continue };
+        leases.of_instance.entry(lease.instance.clone()).or_default().push(row.id);
+    }
     let (live, ended): (Vec<&WorkerView>, Vec<&WorkerView>) =
         workers.iter().take(WORKERS_MAX).partition(|worker| worker.end.is_none());
     let may_drain = caller.may(Permission::Work);
@@ -31,53 +54,106 @@ pub async fn page(caller: Caller, query: Query) -> HandlerResult {
                 (empty("No live worker", html! {
                     p { "A worker appears with its first claim: " code { "POST /v1/workers/{instance}/claim" } "." }
                 }))
-            } @else { (table(&live, now, may_drain)) }
+            } @else { (table(&live, &leases, now, may_drain)) }
         }
-        @if !ended.is_empty() {
-            section #ended data-live { h2 { "Ended in the last 15 minutes" } (table(&ended, now, false)) }
+        section #ended data-live {
+            h2 { "Ended in the last 15 minutes" }
+            @if ended.is_empty() { p.faint { "None." } } @else { (ended_table(&ended, now)) }
         }
     };
     Ok(Page::new("Workers", "/workers").live("/live").response(Some(&Viewer::of(&caller)), content))
 }
 
-fn table(workers: &[&WorkerView], now: Timestamp, may_drain: bool) -> Markup {
+fn names<'a>(names: impl Iterator<Item = &'a Name>) -> String {
+    names.map(Name::as_str).collect::<Vec<_>>().join(", ")
+}
+
+fn table(workers: &[&WorkerView], leases: &Leases, now: Timestamp, may_drain: bool) -> Markup {
     html! {
         div.table {
             table {
                 thead {
-                    tr { th { "Worker" } th { "Instance" } th { "State" } th { "Lanes" } th { "Kinds" } th { "Capabilities" } th { "Seen" } th { span.visually-hidden { "Actions" } } }
+                    tr {
+                        th { "Worker" } th { "Instance" } th { "State" } th { "Holds" } th { "Lanes" } th { "Kinds" } th { "Capabilities" }
+                        th { "Last heartbeat" } th { "Seen" } @if may_drain { th { span.visually-hidden { "Actions" } } }
+                    }
                 }
-                tbody { @for worker in workers { (row(worker, now, may_drain)) } }
+                tbody { @for worker in workers { (row(worker, leases, now, may_drain)) } }
             }
         }
     }
 }
 
-fn row(worker: &WorkerView, now: Timestamp, may_drain: bool) -> Markup {
+fn row(worker: &WorkerView, leases: &Leases, now: Timestamp, may_drain: bool) -> Markup {
     let Some(session) = worker.sessions.first() else { return html! {} };
-    let (state, label) = match (worker.end.map(|end| end.reason), session.draining) {
-        (None, false) => (StateName::Active, "live"),
-        (None, true) => (StateName::Suspended, "draining"),
-        (Some(EndReason::Deleted), _) => (StateName::Completed, "departed"),
-        (Some(EndReason::Expired), _) => (StateName::Failed, "not seen any more"),
-        (Some(EndReason::Superseded), _) => (StateName::Cancelled, "replaced"),
+    let (state, label) = match session.draining {
+        false => (StateName::Active, "live"),
+        true => (StateName::Suspended, "draining"),
     };
-    let names = |names: &mut dyn Iterator<Item = &Name>| {
-        names.map(|name| name.as_str()).collect::<Vec<_>>().join(", ")
-    };
-    let kinds = session.scope.kinds.as_ref().map_or("all".to_owned(), |kinds| names(&mut kinds.iter()));
+    let kinds = session.scope.kinds.as_ref().map_or("all".to_owned(), |kinds| names(kinds.iter()));
+    let heartbeat = worker.sessions.iter().filter_map(|session| session.renewed_at).max();
+    let instance = &session.instance;
+    let confirm =
+        format!("Ask the worker {instance} to drain? It finishes what it holds and claims nothing more.");
     html! {
         tr {
             td { a href=(executions_link(&[("worker", &session.worker)])) { (user_text(&session.worker)) } }
-            td.id { a href=(executions_link(&[("worker", &session.instance)])) { (user_text(&session.instance)) } }
-            td { (labelled_state(state, label)) }
-            td { (user_text(&names(&mut session.scope.lanes.iter()))) }
+            td.id { a href=(executions_link(&[("worker", instance)])) { (user_text(instance)) } }
+            td { (labelled_state(state, label)) span.more { "leases of " (duration(session.ttl_ms)) } }
+            td { (held(leases, instance)) }
+            td { (user_text(&names(session.scope.lanes.iter()))) }
             td { (user_text(&kinds)) }
-            td { (user_text(&names(&mut session.scope.capabilities.iter()))) }
+            td { (user_text(&names(session.scope.capabilities.iter()))) }
+            td.nowrap { (maybe_ago(heartbeat, now)) }
             td.nowrap { (ago(worker.seen_at(), now)) }
-            td {
-                @if may_drain && !session.draining {
-                    (simple(&format!("POST /v1/workers/{}/drain", path_part(&session.instance)), "Drain", "Asked to drain."))
+            @if may_drain {
+                td {
+                    @if !session.draining {
+                        (call_button(&format!("POST /v1/workers/{}/drain", path_part(instance)), "Drain", "Asked to drain.", Some(&confirm), &[]))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Shows the executions of which an instance holds the lease.
+fn held(leases: &Leases, instance: &Name) -> Markup {
+    let held = leases.of_instance.get(instance).map_or(&[][..], Vec::as_slice);
+    let all = executions_link(&[("worker", instance), ("state", "active")]);
+    html! {
+        @if held.is_empty() && !leases.is_cut { span.faint { "nothing" } }
+        @else if held.len() > LEASES_SHOWN || leases.is_cut {
+            a href=(all) { @if leases.is_cut { "≥\u{202f}" } (held.len()) " executions" }
+        } @else {
+            ul.plain { @for id in held { li { (execution_link(*id)) } } }
+        }
+    }
+}
+
+fn ended_table(workers: &[&WorkerView], now: Timestamp) -> Markup {
+    html! {
+        div.table {
+            table {
+                thead { tr { th { "Worker" } th { "Instance" } th { "Reason" } th { "Ended" } th { "Lanes" } th { "Seen" } } }
+                tbody {
+                    @for worker in workers {
+                        @if let (Some(session), Some(end)) = (worker.sessions.first(), worker.end) {
+                            @let (state, label, reason) = match end.reason {
+                                EndReason::Deleted => (StateName::Completed, "departed", "It said that it goes; its leases were put back."),
+                                EndReason::Expired => (StateName::Failed, "not seen any more", "No heartbeat came; its leases expire and others get them."),
+                                EndReason::Superseded => (StateName::Cancelled, "replaced", "A new process of the same instance took over."),
+                            };
+                            tr {
+                                td { (user_text(&session.worker)) }
+                                td.id { a href=(executions_link(&[("worker", &session.instance)])) { (user_text(&session.instance)) } }
+                                td { (labelled_state(state, label)) span.more { (reason) } }
+                                td.nowrap { (ago(end.at, now)) }
+                                td { (user_text(&names(session.scope.lanes.iter()))) }
+                                td.nowrap { (ago(worker.seen_at(), now)) }
+                            }
+                        }
+                    }
                 }
             }
         }

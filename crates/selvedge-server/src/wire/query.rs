@@ -71,6 +71,14 @@ impl Query {
         found.into_iter().map(|(_, value)| value).filter(|value| !value.is_empty()).collect()
     }
 
+    /// Joins a parameter of words that is given several times, as the checkboxes of a form send it, to one with commas.
+    pub fn join(&mut self, name: &'static str) {
+        let words = self.texts(name);
+        if !words.is_empty() {
+            self.remaining.push((name.to_owned(), words.join(",")));
+        }
+    }
+
     /// Takes `include`: the fields that items leave out unless it names them. Default: none.
     pub fn include(&mut self) -> Result<Include, Refusal> {
         let mut include = Include::NONE;

@@ -123,6 +123,21 @@ impl Browser {
         self.driver.post(&format!("element/{id}/click"), json!({}));
     }
 
+    /// Sets a field of a form as a person does, and tells the page.
+    pub async fn set(&self, selector: &str, value: &str) {
+        let (selector, value) = (json!(selector), json!(value));
+        let script = format!(
+            "const field = document.querySelector({selector}); field.focus(); field.value = {value}; \
+             for (const kind of ['input', 'change']) field.dispatchEvent(new Event(kind, {{ bubbles: true }}))"
+        );
+        self.eval(&script).await;
+    }
+
+    /// Waits until the page shows a text.
+    pub async fn wait_for_text(&self, text: &str) {
+        self.wait_for(&format!("document.body.innerText.includes({})", json!(text))).await;
+    }
+
     /// Presses keys, one after the other, wherever the page has its focus.
     pub async fn press(&self, keys: &str) {
         let strokes = keys.chars().flat_map(|key| {
@@ -146,6 +161,11 @@ impl Browser {
             .expect("the picture is saved");
     }
 
+    /// Returns a cookie of the page with its attributes.
+    pub fn cookie(&self, name: &str) -> Value {
+        self.driver.get(&format!("cookie/{name}"))
+    }
+
     /// Sets the size of the window.
     pub async fn resize(&self, width: u32, height: u32) {
         self.driver.post("window/rect", json!({ "x": 0, "y": 0, "width": width, "height": height }));
@@ -159,8 +179,17 @@ impl Browser {
 
     /// Asserts that no page broke its policy or had an error, and that no request went to another place. Ends the browser.
     pub async fn finish(self) {
+        self.finish_after(&[]).await;
+    }
+
+    /// [`Browser::finish`], for a test in which the server refuses requests with these statuses. Browsers log them as errors.
+    pub async fn finish_after(self, statuses: &[u16]) {
         for entry in self.driver.log("browser") {
             let (level, message) = (entry["level"].to_string(), entry["message"].to_string());
+            let refused = |status: &u16| message.contains(&format!("responded with a status of {status} "));
+            if statuses.iter().any(refused) {
+                continue;
+            }
             assert!(!level.contains("SEVERE") && !message.contains("Content Security Policy"), "{entry}");
         }
         let mut requests = 0;

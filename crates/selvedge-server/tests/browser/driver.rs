@@ -31,6 +31,11 @@ impl Driver {
         call("POST", &format!("{}/{path}", self.address), &body)
     }
 
+    /// Makes a call that only reads, and returns its value.
+    pub fn get(&self, path: &str) -> Value {
+        call("GET", &format!("{}/{path}", self.address), &Value::Null)
+    }
+
     /// Returns the entries of a log since the last call.
     pub fn log(&self, kind: &str) -> Vec<Value> {
         match self.post("se/log", json!({ "type": kind })) {

@@ -4,21 +4,30 @@
 //! Needs Debian's `chromium` and `chromium-driver` (`scripts/install-packages`). Saves pictures in `target/screenshots`.
 
 mod accessibility;
+mod approvals;
 mod browser;
 mod driver;
+mod events;
+mod executions;
 mod guards;
 mod hostile;
+mod limits;
+mod schedules;
+mod settings;
+mod sign_in;
 #[path = "../http/support/mod.rs"]
 #[allow(dead_code, unused_imports)]
 mod support;
+mod webhooks;
 mod without_script;
+mod workers;
 
 use browser::{Browser, Colours};
 use serde_json::json;
 use support::{Server, op_with, text_of};
 
 /// The pages without parameters.
-const PAGES: [(&str, &str); 12] = [
+const PAGES: [(&str, &str); 15] = [
     ("overview", "/"),
     ("executions", "/executions"),
     ("flows", "/flows"),
@@ -29,7 +38,10 @@ const PAGES: [(&str, &str); 12] = [
     ("schedules", "/schedules"),
     ("events", "/events"),
     ("webhooks", "/webhooks"),
-    ("about", "/about"),
+    ("settings", "/settings"),
+    ("settings-keys", "/settings?show=keys"),
+    ("settings-namespaces", "/settings?show=namespaces"),
+    ("settings-configuration", "/settings?show=configuration"),
     ("reference", "/docs"),
 ];
 
@@ -111,9 +123,10 @@ async fn every_page_is_shown_with_data_in_both_colours_and_all_widths() {
     let (gantt, table) = (format!("{flow}?view=gantt"), format!("{flow}?view=table"));
     let of_subjects =
         [("flow", flow.as_str()), ("flow-gantt", &gantt), ("flow-table", &table), ("execution", &execution)];
+    let of_names = [("schedule", "/schedules/nightly"), ("webhook", "/webhooks/billing")];
     for (colours, word) in [(Colours::Light, "light"), (Colours::Dark, "dark")] {
         let browser = Browser::start(&address(&server), colours).await;
-        for (name, path) in PAGES.into_iter().chain(of_subjects) {
+        for (name, path) in PAGES.into_iter().chain(of_subjects).chain(of_names) {
             browser.open(path).await;
             for width in [1440, 390] {
                 browser.screenshot(&format!("{name}-{word}-{width}"), width).await;
@@ -171,14 +184,6 @@ async fn buttons_call_the_api() {
     browser.click("[data-opens=cancel-dialog]").await;
     browser.click("#cancel-dialog button.danger").await;
     browser.wait_for("document.querySelector('#facts').innerText.includes('cancelled')").await;
-    browser.open("/executions?lane=mail").await;
-    browser.click("input[name=ids]").await;
-    browser.click("#selection [data-preview]").await;
-    browser
-        .wait_for("document.querySelector('#selection').innerText.includes('would change 1 execution')")
-        .await;
-    browser.click("#selection button.primary").await;
-    browser.wait_for("document.querySelector('#list').innerText.includes('cancelled')").await;
     browser.open("/lanes").await;
     browser.click("form[data-call$='/lanes/batch/resume'] button").await;
     browser.wait_for("!document.body.innerText.includes('paused')").await;

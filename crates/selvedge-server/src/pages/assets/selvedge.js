@@ -1,10 +1,8 @@
-// The script of the web pages: live regions, actions, pan and zoom, keys. Every page can be read without it.
+// The script of the web pages: live regions, pan and zoom, keys. Every page can be read without it. `forms.js` has the actions.
 //
 // Live regions: an element with an id and `data-live` is kept current. The body's `data-live-events` is the address of a stream
 // that says "changed", at most once a second; then the page is fetched again and the live elements that differ are replaced. While
 // the stream fails, the page is fetched every few seconds instead.
-//
-// Actions: a form with `data-call="METHOD /path"` calls the API with its fields as JSON. The response to a refusal is shown as text.
 "use strict";
 
 (() => {
@@ -45,17 +43,18 @@
     for (const element of all("[data-live]")) {
       const update = fresh.getElementById(element.id);
       if (!update || update.outerHTML === sources.get(element.id)) continue;
-      // A person who types into a region keeps it.
+      // A person who types into a region, or has a dialog of it open, keeps it.
+      if (one("dialog[open]", element)) continue;
       if (element.contains(document.activeElement) && document.activeElement.matches("input:not([type=checkbox]), select, textarea")) continue;
       sources.set(element.id, update.outerHTML);
       if (element.hasAttribute("data-patch") && patch(element, update)) continue;
       keepView(element, update);
-      const focused = element.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+      const focused = element.contains(document.activeElement) ? placeOf(document.activeElement) : null;
       const selected = new Set(all("input[name=ids]:checked", element).map((box) => box.value));
       for (const box of all("input[name=ids]", update)) box.checked = selected.has(box.value);
       const scrolled = one("[data-scroll]", element)?.scrollTop;
       element.replaceWith(document.adoptNode(update));
-      if (focused) all("a", update).find((link) => link.getAttribute("href") === focused)?.focus({ preventScroll: true });
+      if (focused) all("a, button, input", update).find((place) => placeOf(place) === focused)?.focus({ preventScroll: true });
       if (scrolled !== undefined) one("[data-scroll]", update)?.scrollTo(0, scrolled);
       prepare(update);
     }
@@ -78,6 +77,11 @@
     }
     old.setAttribute("aria-label", fresh.getAttribute("aria-label"));
     return true;
+  }
+
+  // What tells an element that can have the focus from the others of its region.
+  function placeOf(element) {
+    return element.getAttribute("href") ?? element.dataset.key ?? element.closest("form")?.dataset.call ?? element.value;
   }
 
   // Keeps pan and zoom of a picture that is replaced.
@@ -119,122 +123,6 @@
       if (!document.hidden) { refresh(); connect(); }
     });
     connect();
-  }
-
-  // The live tail of events.
-
-  function followEvents() {
-    const tail = one("[data-tail]");
-    if (!tail) return;
-    const limit = Number(tail.dataset.limit);
-    const stream = new EventSource(tail.dataset.tail);
-    stream.addEventListener("open", () => setLive(true));
-    stream.addEventListener("error", () => setLive(false));
-    const show = (message) => {
-      const event = JSON.parse(message.data);
-      const row = document.createElement("tr");
-      row.className = "changed";
-      const cell = (content) => {
-        const cell = document.createElement("td");
-        cell.append(content);
-        row.append(cell);
-      };
-      const link = (folder, id) => {
-        if (!id) return "";
-        const link = document.createElement("a");
-        link.href = `/${folder}/${id}`;
-        link.className = "id";
-        link.textContent = `…${id.slice(-12)}`;
-        return link;
-      };
-      const text = (text) => Object.assign(document.createElement("span"), { className: "user-text clip", textContent: text });
-      cell(event.at.slice(11, 23));
-      cell(event.type);
-      cell(link("executions", event.execution));
-      // An execution that was submitted alone is its own flow.
-      cell(link("flows", event.flow === event.execution ? null : event.flow));
-      cell(event.actor ?? "");
-      cell(text(JSON.stringify(event.data)));
-      tail.prepend(row);
-      one("[data-no-events]")?.remove();
-      while (tail.rows.length > limit) tail.deleteRow(-1);
-    };
-    for (const type of tail.dataset.types.split(" ")) stream.addEventListener(type, show);
-  }
-
-  // Actions.
-
-  function value(input) {
-    if (input.type === "checkbox") return input.checked;
-    if (input.value === "") return undefined;
-    switch (input.dataset.type) {
-      case "number": return Number(input.value);
-      case "json": return JSON.parse(input.value);
-      case "time": return new Date(input.value).toISOString();
-      default: return input.value;
-    }
-  }
-
-  async function call(form, dryRun) {
-    const [method, path] = form.dataset.call.split(" ");
-    const body = {};
-    for (const input of form.elements) {
-      if (!input.name) continue;
-      // A field of one action only.
-      if (input.dataset.only && input.dataset.only !== form.elements["action.type"].value) continue;
-      if (input.name === "ids") { body.ids ??= []; if (input.checked) body.ids.push(input.value); continue; }
-      const given = value(input);
-      if (given === undefined) continue;
-      // A name such as action.type is a field of an object.
-      const [outer, inner] = input.name.split(".");
-      if (inner) (body[outer] ??= {})[inner] = given; else body[outer] = given;
-    }
-    if (body.ids?.length === 0) throw new Error("Select an execution first.");
-    if (dryRun) body.dry_run = true;
-    const headers = { "content-type": method === "PATCH" ? "application/merge-patch+json" : "application/json" };
-    const response = await fetch(path, { method, headers, body: method === "DELETE" ? undefined : JSON.stringify(body) });
-    const answer = await response.json().catch(() => ({}));
-    if (!response.ok) throw new Error(answer.detail ?? `The server answered with status ${response.status}.`);
-    return answer;
-  }
-
-  function say(form, text, good) {
-    let message = one(".message", form);
-    if (!message) {
-      message = document.createElement("p");
-      message.setAttribute("role", "status");
-      form.append(message);
-    }
-    message.className = good ? "message good" : "message";
-    message.textContent = text;
-  }
-
-  function followForm(form) {
-    form.addEventListener("submit", async (event) => {
-      event.preventDefault();
-      const button = event.submitter ?? one("button", form);
-      const isPreview = button?.hasAttribute("data-preview");
-      button?.setAttribute("disabled", "");
-      try {
-        const answer = await call(form, isPreview);
-        if (isPreview && !form.dispatchEvent(new CustomEvent("selvedge:preview", { detail: answer, bubbles: true, cancelable: true }))) {
-          // A script of the page shows it.
-        } else if (isPreview) {
-          const reopened = answer.would_reopen?.length ?? answer.would_change ?? 0;
-          say(form, `This would change ${reopened} ${reopened === 1 ? "execution" : "executions"}. Nothing has changed yet.`, true);
-        } else if (form.dataset.after) {
-          location.assign(form.dataset.after);
-        } else {
-          form.closest("dialog")?.close();
-          say(form, form.dataset.done ?? "Done.", true);
-          refresh();
-        }
-      } catch (error) {
-        say(form, error.message, false);
-      } finally {
-        button?.removeAttribute("disabled");
-      }
-    });
   }
 
   // The page of an approver: the token is in the fragment of the address, which a browser does not send.
@@ -303,7 +191,7 @@
 
   // Keys.
 
-  const PLACES = { o: "/", e: "/executions", f: "/flows", w: "/workers", l: "/lanes", b: "/budgets", s: "/schedules", a: "/approvals", v: "/events", h: "/webhooks", d: "/docs" };
+  const PLACES = { o: "/", e: "/executions", f: "/flows", w: "/workers", l: "/lanes", b: "/budgets", s: "/schedules", a: "/approvals", v: "/events", h: "/webhooks", c: "/settings", d: "/docs" };
   let pressedG = 0;
 
   function followKeys() {
@@ -330,25 +218,17 @@
   }
 
   function prepare(root) {
-    all("form[data-call]", root).forEach(followForm);
     all("svg.selvedge-graph", root).forEach(panAndZoom);
-    for (const opener of all("[data-opens]", root)) opener.onclick = () => document.getElementById(opener.dataset.opens)?.showModal();
-    for (const closer of all("[data-closes]", root)) closer.onclick = () => closer.closest("dialog")?.close();
-    for (const field of all("[data-shown-for]", root)) {
-      const action = field.closest("form").elements["action.type"];
-      action.addEventListener("change", () => { field.hidden = action.value !== field.dataset.shownFor; });
-    }
-    for (const select of all("select[data-submits]", root)) select.onchange = () => select.form.requestSubmit();
   }
 
-  // For the scripts of single pages.
-  globalThis.selvedge = { refresh, replace, say, setLive };
+  // For the other scripts, which add what they offer.
+  globalThis.selvedge = { refresh, replace, setLive };
 
   for (const element of all("[data-live]")) sources.set(element.id, element.outerHTML);
   prepare(document);
   localTimes(document);
   followPage();
-  followEvents();
+  document.addEventListener("selvedge:changed", refresh);
   followKeys();
   fillToken();
 })();
