@@ -98,11 +98,13 @@ fn masked(url: &str) -> String {
     format!("{scheme}://{}", parts.concat())
 }
 
+/// Tells a store the URL at which this process serves it.
+type TellUrl = Box<dyn Fn(&str) + Send + Sync>;
+
 /// An open store.
 pub struct OpenStore {
     store: Arc<dyn Store>,
-    /// Tells the store the URL at which this process serves it.
-    tell_url: Option<Box<dyn Fn(&str) + Send + Sync>>,
+    tell_url: Option<TellUrl>,
 }
 
 impl OpenStore {

@@ -50,26 +50,26 @@ pub struct ScheduleSettings {
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScheduledWork {
     /// An execution.
-    Execution(Submission),
+    Execution(Box<Submission>),
     /// A flow.
-    Flow(Flow),
+    Flow(Box<Flow>),
 }
 
 impl From<Submission> for ScheduledWork {
     fn from(submission: Submission) -> ScheduledWork {
-        ScheduledWork::Execution(submission)
+        ScheduledWork::Execution(Box::new(submission))
     }
 }
 
 impl From<&str> for ScheduledWork {
     fn from(kind: &str) -> ScheduledWork {
-        ScheduledWork::Execution(Submission::new(kind))
+        ScheduledWork::Execution(Box::new(Submission::new(kind)))
     }
 }
 
 impl From<Flow> for ScheduledWork {
     fn from(flow: Flow) -> ScheduledWork {
-        ScheduledWork::Flow(flow)
+        ScheduledWork::Flow(Box::new(flow))
     }
 }
 
@@ -132,14 +132,14 @@ impl ScheduleSettings {
     pub(crate) fn spec(self) -> Result<ScheduleSpec, Error> {
         let (submit, body) = match self.work {
             ScheduledWork::Execution(submission) => {
-                let mut draft = Draft::from(submission);
+                let mut draft = Draft::from(*submission);
                 // A trace belongs to one call; a schedule submits many executions.
                 draft.trace = None;
                 let body = WorkBody::Execution(SubmissionBody::new(&draft)?).text()?;
                 (Template::Execution(Box::new(draft)), body)
             }
             ScheduledWork::Flow(flow) => {
-                let mut draft = FlowDraft::from(flow);
+                let mut draft = FlowDraft::from(*flow);
                 draft.graph.nodes.iter_mut().for_each(|node| node.draft.trace = None);
                 let body = WorkBody::Flow(FlowBody::new(&draft)?).text()?;
                 (Template::Flow(Box::new(draft)), body)
@@ -157,7 +157,8 @@ impl ScheduleSettings {
     }
 }
 
-/// The work of a schedule, as the HTTP API has it.
+/// The work of a schedule, as the HTTP API has it. Written at once, so its size does not matter.
+#[allow(clippy::large_enum_variant)]
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum WorkBody<'a> {

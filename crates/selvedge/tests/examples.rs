@@ -5,8 +5,8 @@
 mod place;
 
 use place::{Place, Postgres};
+use selvedge::Engine;
 use selvedge::events::{EventFilter, From};
-use selvedge::{Engine, ExecutionFilter};
 use std::future::pending;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -106,11 +106,16 @@ impl Served {
         output(self.command(name, part)).await
     }
 
-    /// Returns how often executions were interrupted.
-    async fn interruptions(&self) -> u32 {
-        let namespace = self.engine.namespace("default").await.expect("the namespace opens");
-        let page = namespace.list(&ExecutionFilter::default(), None, 100).await.expect("the list is read");
-        page.items.iter().map(|execution| execution.interruptions).sum()
+    /// Returns the number of leases that ended because their worker was killed.
+    async fn interruptions(&self) -> usize {
+        let namespace = self.engine.clone().into_inner().namespace("default").await;
+        let filter = selvedge_engine::EventFilter {
+            types: ["lease.released", "lease.orphaned", "lease.expired"].map(Into::into).to_vec(),
+            ..Default::default()
+        };
+        let events = namespace.expect("the namespace opens");
+        let events = events.events(&filter, selvedge_engine::From::Beginning, 500).await;
+        events.expect("the log is read").items.len()
     }
 
     async fn end(self) {
@@ -187,6 +192,7 @@ async fn every_example_prints_the_same_embedded_and_over_http() {
         example.prints(output(embedded).await);
         let served = Served::on("memory:".into()).await;
         example.prints(served.output(example.name, None).await);
+        assert_eq!(served.interruptions().await, 0, "{}", example.name);
         served.end().await;
     }
 }
