@@ -2,8 +2,8 @@
 
 use super::layout::{Page, Viewer, heading};
 use super::parts::{
-    ago, clipped, executions_link, flow_link, maybe_ago, moment, path_part, short, state, tags, user_text,
-    words,
+    ago, clipped, executions_link, flow_link, maybe_ago, moment, path_part, sentence, short, state, tags,
+    user_text, words,
 };
 use super::payload::payload;
 use super::timeline::Life;
@@ -180,7 +180,7 @@ pub fn explain(explanation: &Explanation, now: Timestamp) -> Markup {
         ul class=(format!("explain state-{}", explanation.state)) {
             @for reason in &explanation.reasons {
                 li {
-                    span.user-text { (reason.message) }
+                    span.user-text { (sentence(&reason.message)) }
                     @if let Some(link) = reason.reference.as_ref().and_then(reference_link) { " " a href=(link) { "Show" } }
                     @if let Some(until) = reason.until { span.faint { " (" (ago(until, now)) ")" } }
                 }
