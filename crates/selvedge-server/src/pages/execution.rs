@@ -3,8 +3,8 @@
 use super::assets::EXECUTION_SCRIPT;
 use super::layout::{Page, Viewer, heading};
 use super::parts::{
-    ago, clipped, duration, executions_link, flow_link, labelled_state, maybe_ago, moment, path_part, short,
-    state, tags, user_text, words,
+    ago, clipped, duration, executions_link, flow_link, labelled_state, maybe_ago, moment, path_part,
+    sentence, short, state, tags, user_text, words,
 };
 use super::payload::payload;
 use super::timeline::{Life, state_of_attempt};
@@ -220,7 +220,7 @@ pub fn explain(explanation: &Explanation, now: Timestamp) -> Markup {
         ul class=(format!("explain state-{}", explanation.state)) {
             @for reason in &explanation.reasons {
                 li {
-                    span.user-text { (reason.message) }
+                    span.user-text { (sentence(&reason.message)) }
                     @if let Some(link) = reason.reference.as_ref().and_then(reference_link) { " " a href=(link) { "Show" } }
                     @if let Some(until) = reason.until { span.faint { " (" (ago(until, now)) ")" } }
                 }

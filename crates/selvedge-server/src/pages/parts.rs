@@ -171,6 +171,11 @@ pub fn user_text(text: &str) -> Markup {
     html! { span.user-text { (text) } }
 }
 
+/// Removes controls of the direction of text from a sentence of ours that quotes users, so that they cannot reorder its words.
+pub fn sentence(text: &str) -> String {
+    text.chars().filter(|one| !matches!(one, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')).collect()
+}
+
 /// Shortens text of users for a row or a tooltip.
 pub fn clipped(text: &str, limit: usize) -> String {
     match text.char_indices().nth(limit) {
@@ -240,6 +245,11 @@ pub fn name_pager(first: Option<String>, next: Option<String>) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quoted_text_cannot_reorder_a_sentence() {
+        assert_eq!(sentence("lane \u{202e}a\u{2066}b\u{200f} is paused"), "lane ab\u{200f} is paused");
+    }
 
     #[test]
     fn durations_have_at_most_two_units() {
