@@ -155,6 +155,8 @@
       if (isPreview) body.dry_run = true;
       const answer = await request(method, path, body);
       if (isPreview) {
+        // A script of the page may show it instead.
+        if (!form.dispatchEvent(new CustomEvent("selvedge:preview", { detail: answer, bubbles: true, cancelable: true }))) return;
         const reopened = answer.would_reopen?.length ?? answer.would_change ?? 0;
         say(form, `This would change ${reopened} ${reopened === 1 ? "execution" : "executions"}. Nothing has changed yet.`, true);
         return;
@@ -201,7 +203,7 @@
 
   function clear(form) {
     one(".message", form)?.remove();
-    all(".field-error", form).forEach((error) => error.remove());
+    all("[id^=field-error-]", form).forEach((error) => error.remove());
     for (const input of all("[aria-invalid]", form)) { input.removeAttribute("aria-invalid"); input.removeAttribute("aria-describedby"); }
   }
 
@@ -387,5 +389,6 @@
     }
   });
   suggestZones();
-  window.selvedge = Object.freeze({ request, toast, refuse, clear });
+  // For the scripts of single pages.
+  Object.assign(globalThis.selvedge ??= {}, { request, say, toast, refuse, clear });
 })();

@@ -54,7 +54,7 @@
       prepare(update);
     }
     localTimes(document);
-    document.dispatchEvent(new Event("selvedge:replaced"));
+    document.dispatchEvent(new CustomEvent("selvedge:replaced", { detail: fresh }));
   }
 
   // What tells an element that can have the focus from the others of its region.
