@@ -1269,9 +1269,18 @@ export interface Worker {
   worker?: string;
 }
 
+export interface GetAboutPageQuery {
+  /** The part of the page. Default: about. */
+  show?: "about" | "keys" | "waitpoint-keys" | "namespaces" | "configuration";
+}
+
 export interface GetApprovalsPageQuery {
   /** The place of the page in the list. */
   cursor?: string;
+  /** The state. Default: open. */
+  state?: "open" | "delivered" | "expired" | "revoked";
+  /** Who is asked. */
+  source?: string;
 }
 
 export interface GetBudgetsPageQuery {
@@ -1319,6 +1328,8 @@ export interface GetExecutionsPageQuery {
   endedBefore?: string;
   /** A tag, name:value. */
   tag?: string;
+  /** The cursors of the pages before, for the link back. */
+  trail?: string;
 }
 
 export interface GetFlowsPageQuery {
@@ -1349,6 +1360,8 @@ export interface GetHealthAnswer {
 export interface GetLanesPageQuery {
   /** The place of the page in the list. */
   cursor?: string;
+  /** The place of the page in the list of quotas. */
+  quotaCursor?: string;
 }
 
 export interface FollowPageQuery {
@@ -1375,6 +1388,11 @@ export interface GetReadinessAnswer {
 export interface GetSchedulesPageQuery {
   /** The place of the page in the list. */
   cursor?: string;
+}
+
+export interface GetSettingsPageQuery {
+  /** The part of the page. Default: about. */
+  show?: "about" | "keys" | "waitpoint-keys" | "namespaces" | "configuration";
 }
 
 export interface ListKeysQuery {

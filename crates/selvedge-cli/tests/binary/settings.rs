@@ -132,3 +132,25 @@ fn a_server_obeys_its_settings_file() {
     let log = std::fs::metadata(directory.path().join("a.db-wal"));
     assert!(log.map_or(0, |log| log.len()) == 0, "the store was closed");
 }
+
+#[test]
+fn the_page_of_settings_shows_the_source_of_each_value_and_no_secret() {
+    let (directory, place) = (Directory::new(), Sqlite::new());
+    let file = directory.path().join("settings.toml");
+    std::fs::write(&file, "log-window = \"14d\"\n").expect("the file is written");
+    let mut serve =
+        self::serve(&["--store", &place.store(), "--otlp-endpoint", "http://127.0.0.1:9/?key=lovelace"]);
+    serve.env("SELVEDGE_CONFIG", &file).env("SELVEDGE_GRACE", "3s");
+    let server = Server::spawn(serve);
+    let page = Command::new("curl")
+        .args(["--silent", "--fail", &format!("{}/settings?show=configuration", server.url)])
+        .output()
+        .expect("curl runs");
+    let page = String::from_utf8(page.stdout).expect("a page is text");
+    for text in
+        ["flag --store", "environment SELVEDGE_GRACE", "&quot;14d&quot;", "settings.toml", "not set", "***"]
+    {
+        assert!(page.contains(text), "{text}: {page}");
+    }
+    assert!(!page.contains("lovelace"), "{page}");
+}

@@ -16,7 +16,7 @@ pub fn operations() -> Vec<Operation> {
     let flows = flows.into_iter().fold(list("/flows", "get_flows_page", "Flows, with filters"), |page, (name, about)| page.query(name, text(), about));
     let events = [("types", "The types, with commas."), ("execution", "The execution."), ("flow", "The flow."), ("tag", "A tag, name:value.")];
     let events = events.into_iter().fold(page("/events", "get_events_page", "The live tail of the event log"), |page, (name, about)| page.query(name, text(), about));
-    let settings = |path, id, summary| page(path, id, summary).query("show", word(["about", "keys", "waitpoint-keys", "namespaces", "configuration"]), "The part of the page. Default: about.").also([Code::Forbidden]);
+    let settings = |path, id, summary| page(path, id, summary).query("show", word(["about", "keys", "waitpoint-keys", "namespaces", "configuration"]), "The part of the page. Default: about.");
     vec![
         page("/", "get_overview", "Overview: what runs and what needs attention"),
         executions,

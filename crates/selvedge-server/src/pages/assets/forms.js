@@ -203,7 +203,7 @@
 
   function clear(form) {
     one(".message", form)?.remove();
-    all(".field-error", form).forEach((error) => error.remove());
+    all("[id^=field-error-]", form).forEach((error) => error.remove());
     for (const input of all("[aria-invalid]", form)) { input.removeAttribute("aria-invalid"); input.removeAttribute("aria-describedby"); }
   }
 
