@@ -5,6 +5,9 @@
 
 mod browser;
 mod driver;
+mod execution_page;
+mod flow_page;
+mod large_flow;
 #[path = "../http/support/mod.rs"]
 #[allow(dead_code, unused_imports)]
 mod support;
