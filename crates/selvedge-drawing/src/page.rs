@@ -12,7 +12,7 @@ use crate::{DRAWN_EDGES_LIMIT, DRAWN_NODES_LIMIT, Host, groups};
 use selvedge_core::graph::{FlowGraph, GraphGroup, Link};
 use selvedge_core::join::{EdgeCondition, JoinPolicy};
 use selvedge_core::state::StateName;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 
 const MARGIN: i32 = 24;
@@ -24,6 +24,8 @@ const NAME_PIXELS: f64 = 13.0;
 const SMALL_PIXELS: f64 = 11.0;
 /// The least width of the text in a box, in pixels: enough for the longest state, and for a state with a duration.
 const TEXT_MIN: f64 = 128.0;
+/// The number of lines from which those of one kind are one element.
+const DENSE_LINES: usize = 400;
 
 /// A graph to be drawn in a page.
 pub struct PageGraph<'a> {
@@ -63,35 +65,7 @@ pub fn draw(page: &PageGraph, title: &str) -> PagePicture {
     let layout = lay_out(&graph.layers(), &ends, size);
     let path = Path::of(page.critical, &clusters);
     let mut body = format!("<g transform=\"translate({MARGIN} {ABOVE})\">\n");
-    let mut labels = String::new();
-    // The critical path lies over the other lines.
-    for wanted in [false, true] {
-        for ((link, ends), points) in links.iter().zip(&ends).zip(&layout.lines) {
-            let is_critical = path.has_line(*ends) && !points.is_empty();
-            if is_critical != wanted {
-                continue;
-            }
-            let class = match link {
-                Link::Spawned => "spawned",
-                Link::Edge(edge) => edge.resolution.as_str(),
-            };
-            let critical = if is_critical { " critical" } else { "" };
-            let (line, head) = line_path(points);
-            let _ = writeln!(
-                body,
-                "<path class=\"edge {class}{critical}\" d=\"{line}\"/><path class=\"tip {class}{critical}\" d=\"{head}\"/>"
-            );
-            if let Link::Edge(edge) = link {
-                match edge.when {
-                    EdgeCondition::Success => {}
-                    EdgeCondition::Failure | EdgeCondition::FailureOrSkipped | EdgeCondition::Finished => {
-                        draw_line_label(&mut labels, edge.when.as_str(), points);
-                    }
-                }
-            }
-        }
-    }
-    body.push_str(&labels);
+    body.push_str(&draw_lines(&links, &ends, &layout.lines, &path));
     let groups = groups(&graph);
     for ((cluster, node), corner) in clusters.iter().zip(&graph.nodes).zip(&layout.boxes) {
         let place = Place { corner: *corner, width: size.width, is_critical: path.has_node(cluster) };
@@ -114,6 +88,43 @@ pub fn draw(page: &PageGraph, title: &str) -> PagePicture {
          viewBox=\"0 0 {width} {height}\">\n{body}</svg>\n"
     );
     PagePicture { svg, collapsed }
+}
+
+/// Draws the lines, those of the critical path over the others, and their labels. In a graph with many lines, those of one kind are one
+/// element, because a browser takes longer for thousands of elements than for one that is long.
+fn draw_lines(links: &[Link], ends: &[(usize, usize)], lines: &[Vec<Point>], path: &Path) -> String {
+    let is_dense = links.len() > DENSE_LINES;
+    let mut kinds: BTreeMap<(bool, &str), Vec<(String, String)>> = BTreeMap::new();
+    let mut labels = String::new();
+    for ((link, ends), points) in links.iter().zip(ends).zip(lines) {
+        let class = match link {
+            Link::Spawned => "spawned",
+            Link::Edge(edge) => edge.resolution.as_str(),
+        };
+        kinds.entry((path.has_line(*ends), class)).or_default().push(line_path(points));
+        if let Link::Edge(edge) = link {
+            match edge.when {
+                EdgeCondition::Success => {}
+                EdgeCondition::Failure | EdgeCondition::FailureOrSkipped | EdgeCondition::Finished => {
+                    draw_line_label(&mut labels, edge.when.as_str(), points);
+                }
+            }
+        }
+    }
+    // One element has all lines, so that the elements of boxes keep their places when kinds of lines appear.
+    let mut body = String::from("<g>\n");
+    for ((is_critical, class), paths) in kinds {
+        let critical = if is_critical { " critical" } else { "" };
+        let per_element = if is_dense { paths.len().max(1) } else { 1 };
+        for paths in paths.chunks(per_element) {
+            let (line, head): (String, String) = paths.iter().cloned().unzip();
+            let _ = writeln!(
+                body,
+                "<path class=\"edge {class}{critical}\" d=\"{line}\"/><path class=\"tip {class}{critical}\" d=\"{head}\"/>"
+            );
+        }
+    }
+    body + &labels + "</g>\n"
 }
 
 /// The critical path among clusters.
@@ -238,22 +249,22 @@ fn draw_cluster(body: &mut String, page: &PageGraph, cluster: &Cluster, place: P
     box_and_disc(body, state, place.width);
     let second = shortened(&counts.join(", "), f64::from(place.width - TEXT_LEFT - 10) / SMALL_PIXELS);
     texts(body, &shortened(&cluster_name(page, cluster), NAME_EMS_MAX), &second);
-    draw_shares(body, cluster, place.width);
     flag(body, place);
-    body.push_str("</g></a>\n");
+    body.push_str("</g>");
+    draw_shares(body, cluster, place);
+    body.push_str("</a>\n");
 }
 
-/// Draws the shares of the states as a bar at the bottom of a box.
-fn draw_shares(body: &mut String, cluster: &Cluster, width: i32) {
-    let room = width - TEXT_LEFT - 12;
-    let mut x = 0;
+/// Draws the shares of the states as a bar at the bottom of a box, with the colours of these states.
+fn draw_shares(body: &mut String, cluster: &Cluster, place: Place) {
+    let room = place.width - TEXT_LEFT - 12;
+    let (mut x, y) = (place.corner.x + TEXT_LEFT, place.corner.y + 41);
     for state in StateName::ALL.into_iter().filter(|state| cluster.counts.of(*state) > 0) {
-        let long = (room * cluster.counts.of(state) / cluster.counts.total().max(1)).max(2);
+        let long = (room * cluster.counts.of(state) / cluster.counts.total().max(1)).max(3);
+        let word = state.as_str();
         let _ = write!(
             body,
-            "<g class=\"{}\"><rect class=\"disc\" x=\"{}\" y=\"41\" width=\"{long}\" height=\"3\"/></g>",
-            state.as_str(),
-            TEXT_LEFT + x,
+            "<g class=\"{word}\"><rect class=\"disc\" x=\"{x}\" y=\"{y}\" width=\"{long}\" height=\"3\"/></g>"
         );
         x += long;
     }
@@ -298,7 +309,8 @@ fn texts(body: &mut String, name: &str, second: &str) {
     let _ = write!(
         body,
         "<text class=\"name ink\" x=\"{TEXT_LEFT}\" y=\"21\">{}</text><text class=\"small soft\" x=\"{TEXT_LEFT}\" y=\"37\">{}</text>",
-        isolated(name),
+        // Isolating the direction of text makes its layout slower, and ASCII has one direction.
+        if name.is_ascii() { escape(name) } else { isolated(name) },
         escape(second)
     );
 }

@@ -88,12 +88,12 @@ impl Record {
         html! {
             (heading(html! { (user_text(&self.view.class.kind)) }, above))
             section.card #facts data-live aria-label="Facts" { (self.facts()) }
-            div.bar {
+            div.action-bar {
                 @if may_operate { div #actions data-live { (super::actions::of_execution(&self.view)) } }
                 @if may_submit { (super::again::show(&self.view)) }
             }
             section #explain data-live { h2 { (self.question()) } (explain(&self.explanation, self.now)) }
-            @if self.waitpoints.iter().any(|waitpoint| waitpoint.is_open(self.now)) {
+            @if row.ended_at.is_none() && self.waitpoints.iter().any(|waitpoint| waitpoint.is_open(self.now)) {
                 section #waitpoints data-live {
                     h2 { "Waits for an answer" }
                     (super::approvals::cards(&self.waitpoints, self.now, may_operate))

@@ -177,6 +177,14 @@ impl Browser {
             == Value::Bool(true)
     }
 
+    /// Takes the log so far and asserts that its only errors are requests that the server refused with this status.
+    pub async fn expect_refusals(&self, status: u16) {
+        for entry in self.driver.log("browser").iter().filter(|entry| entry["level"] == "SEVERE") {
+            let is_refusal = entry["message"].to_string().contains(&format!("status of {status}"));
+            assert!(entry["source"] == "network" && is_refusal, "{entry}");
+        }
+    }
+
     /// Asserts that no page broke its policy or had an error, and that no request went to another place. Ends the browser.
     pub async fn finish(self) {
         self.finish_after(&[]).await;

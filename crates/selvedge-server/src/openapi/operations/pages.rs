@@ -22,7 +22,10 @@ pub fn operations() -> Vec<Operation> {
         executions,
         page("/executions/{id}", "get_execution_page", "An execution: explanation, timeline, payloads and events"),
         flows,
-        page("/flows/{id}", "get_flow_page", "A flow: graph, Gantt view and joins").query("view", word(["graph", "gantt", "table"]), "The view. Default: graph."),
+        page("/flows/{id}", "get_flow_page", "A flow: graph, Gantt view and joins").query("view", word(["graph", "gantt", "table"]), "The view. Default: graph.")
+            .query("at", text(), "The moment to show: a time, or the cursor of an event. Default: now.").query("step", count(), "The number of the change to show, from 0; redirects to its moment.")
+            .query("expand", text(), "The first node of a box of alike nodes to draw one by one; may be repeated.")
+            .answers_as(303, "A redirect to the moment of a step.", html()).also([Code::InvalidCursor, Code::CursorExpired, Code::CursorUnknown]),
         list("/approvals", "get_approvals_page", "Waitpoints that wait for an answer").query("state", word(["open", "delivered", "expired", "revoked"]), "The state. Default: open.").query("source", text(), "Who is asked."),
         page("/workers", "get_workers_page", "Workers"),
         list("/lanes", "get_lanes_page", "Lanes and quotas").query("quota_cursor", text(), "The place of the page in the list of quotas."),

@@ -42,12 +42,12 @@
   function replace(fresh) {
     for (const element of all("[data-live]")) {
       const update = fresh.getElementById(element.id);
-      if (!update || update.outerHTML === sources.get(element.id)) continue;
+      if (!update || (sources.has(element.id) && update.outerHTML === sources.get(element.id))) continue;
       // A person who types into a region, or has a dialog of it open, keeps it.
-      if (one("dialog[open]", element)) continue;
       if (element.contains(document.activeElement) && document.activeElement.matches("input:not([type=checkbox]), select, textarea")) continue;
-      sources.set(element.id, update.outerHTML);
+      if (one("dialog[open]", element)) continue;
       if (element.hasAttribute("data-patch") && patch(element, update)) continue;
+      if (!element.hasAttribute("data-patch")) sources.set(element.id, update.outerHTML);
       keepView(element, update);
       const focused = element.contains(document.activeElement) ? placeOf(document.activeElement) : null;
       const selected = new Set(all("input[name=ids]:checked", element).map((box) => box.value));
@@ -137,6 +137,10 @@
 
   // Pan and zoom.
 
+  // The least scale at which a picture is shown at first.
+  const LEAST_SCALE = 0.6;
+  addEventListener("resize", () => all("svg.selvedge-graph").forEach((svg) => svg.refit?.()));
+
   function panAndZoom(svg) {
     const whole = () => (svg.dataset.whole ?? svg.getAttribute("viewBox")).split(" ").map(Number);
     svg.dataset.whole ??= svg.getAttribute("viewBox");
@@ -155,15 +159,20 @@
       const [centre, factor] = [middle(), scale()];
       return [centre[0] + (event.clientX - frame.left - frame.width / 2) * factor, centre[1] + (event.clientY - frame.top - frame.height / 2) * factor];
     };
-    // The frame is as high as the picture needs; a small picture is not enlarged.
+    // The frame is as high as the picture needs. A small picture is not enlarged, and a large one begins with its left side, so that
+    // it can be read.
     const frame = svg.closest(".graph");
-    if (frame) {
+    const fit = () => {
+      if (!frame || svg.dataset.moved || !svg.isConnected) return;
       const [left, top, width, height] = whole();
-      const shrunk = Math.min(1, frame.clientWidth / width);
-      frame.style.height = `${Math.min(Math.max(height * shrunk + 8, 220), Math.max(innerHeight * 0.68, 320))}px`;
-      const missing = frame.clientWidth - width;
-      if (!svg.dataset.moved && missing > 0) svg.setAttribute("viewBox", [left - missing / 2, top, width + missing, height].join(" "));
-    }
+      const factor = Math.min(1, Math.max(frame.clientWidth / width, LEAST_SCALE));
+      const tall = Math.min(Math.max(height * factor + 8, 220), Math.max(innerHeight * 0.68, 320));
+      frame.style.height = `${tall}px`;
+      const [wide, high] = [frame.clientWidth / factor, Math.max(tall / factor, 1)];
+      svg.setAttribute("viewBox", [wide < width ? left : left - (wide - width) / 2, top + (height - high) / 2, wide, high].map((side) => Math.round(side * 100) / 100).join(" "));
+    };
+    fit();
+    svg.refit = fit;
     svg.addEventListener("wheel", (event) => { event.preventDefault(); zoom(event.deltaY > 0 ? 1.12 : 1 / 1.12, ...at(event)); }, { passive: false });
     let from = null;
     let dragged = false;
@@ -224,7 +233,8 @@
   // For the other scripts, which add what they offer.
   globalThis.selvedge = { refresh, replace, setLive };
 
-  for (const element of all("[data-live]")) sources.set(element.id, element.outerHTML);
+  // A large picture is compared part by part instead.
+  for (const element of all("[data-live]:not([data-patch])")) sources.set(element.id, element.outerHTML);
   prepare(document);
   localTimes(document);
   followPage();
