@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 /// The longest time that a test waits for a page to change; nothing here takes as long.
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// The number of ports that chromedriver is started with.
+const PORTS_TRIED: usize = 10;
 /// Starts Chromium without a window, and without requests of its own.
 const FLAGS: [&str; 10] = [
     "--headless",
@@ -48,6 +50,23 @@ impl Drop for Process {
     }
 }
 
+/// Starts chromedriver. Returns its process and its port, or none if it found no free port: it picks one for IPv4 and needs the same
+/// for IPv6, where another process may have it.
+fn start_driver() -> Option<(Process, u16)> {
+    let process = Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).spawn();
+    let mut process = Process(
+        process.expect("chromedriver is installed: scripts/install-packages chromium chromium-driver"),
+    );
+    let stdout = BufReader::new(process.0.stdout.take().expect("its output is captured"));
+    let mut lines = stdout.lines().map(|line| line.expect("its output is text"));
+    let port = lines.find_map(|line| {
+        line.split("successfully on port ")
+            .nth(1)
+            .and_then(|rest| rest.trim_end_matches('.').trim().parse().ok())
+    });
+    port.map(|port| (process, port))
+}
+
 /// A running browser.
 pub struct Browser {
     driver: Driver,
@@ -59,18 +78,8 @@ pub struct Browser {
 impl Browser {
     /// Starts a browser for the pages of `server`, an address such as `http://127.0.0.1:7878`.
     pub async fn start(server: &str, colours: Colours) -> Browser {
-        let process = Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).spawn();
-        let mut process = Process(
-            process.expect("chromedriver is installed: scripts/install-packages chromium chromium-driver"),
-        );
-        let stdout = BufReader::new(process.0.stdout.take().expect("its output is captured"));
-        let mut lines = stdout.lines().map(|line| line.expect("its output is text"));
-        let port = lines.find_map(|line| {
-            line.split("successfully on port ")
-                .nth(1)
-                .map(|rest| rest.trim_end_matches('.').trim().to_owned())
-        });
-        let port = port.filter(|port| port.parse::<u16>().is_ok()).expect("chromedriver names its port");
+        let started = (0..PORTS_TRIED).find_map(|_| start_driver());
+        let (process, port) = started.expect("chromedriver finds a free port");
         let mut flags = FLAGS.to_vec();
         if colours == Colours::Dark {
             flags.push("--blink-settings=preferredColorScheme=0");
