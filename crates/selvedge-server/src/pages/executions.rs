@@ -139,7 +139,7 @@ pub async fn page(caller: Caller, mut query: Query) -> HandlerResult {
     let count = bounded(total, total >= COUNT_MAX);
     let content = html! {
         (heading(html! { "Executions" }, html! {
-            p.faint #total data-live data-matching=(selection::matching(&asked, total, &count, now)) { (count) " match" @if total == 1 { "es" } }
+            p.faint #total data-live data-matching=(selection::matching(&asked, total, total >= COUNT_MAX, now)) { (count) " match" @if total == 1 { "es" } }
         }))
         (filters(&conditions))
         (chips(&conditions.removable(), "/executions"))
