@@ -16,13 +16,13 @@ pub const JOBS_READ: u32 = 5;
 /// The time for which a bulk job is shown after its end, in milliseconds.
 const ENDED_SHOWN_MS: i64 = 600_000;
 
-/// Returns what a script needs to act on everything that matches: the filter as the API takes it, up to what exists now, and the count.
-pub fn matching(asked: &BTreeMap<String, Value>, total: &Matches, text: &str, now: Timestamp) -> String {
-    // More than the page shows may match, also where the count stopped at the page.
-    let total = total.count + u64::from(total.may_be_more);
+/// Returns what a script needs to act on everything that matches: the filter as the API takes it, up to what exists now, and the count,
+/// which may be `more`.
+pub fn matching(asked: &BTreeMap<String, Value>, total: &Matches, now: Timestamp) -> String {
+    let Matches { count, may_be_more } = total;
     let mut filter = asked.clone();
     filter.entry("submitted_before".into()).or_insert_with(|| Value::from(times::text(now.plus_ms(1))));
-    json!({ "filter": filter, "total": total, "text": text }).to_string()
+    json!({ "filter": filter, "total": count, "more": may_be_more }).to_string()
 }
 
 /// Shows the bar with the actions, hidden until something is selected, and their dialog.

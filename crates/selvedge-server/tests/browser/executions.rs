@@ -140,7 +140,7 @@ async fn everything_that_matches_is_changed_by_a_bulk_job_whose_progress_is_show
     submit(&server, 130, "mail").await;
     submit(&server, 2, "other").await;
     let browser = Browser::start(&address(&server), Colours::Light).await;
-    browser.open("/executions?lane=mail&state=waiting").await;
+    browser.open("/executions?lane=mail").await;
     browser.click("[data-every]").await;
     browser
         .wait_for("document.querySelector('[data-widen]').innerText === 'Select all 130 that match'")
@@ -148,7 +148,9 @@ async fn everything_that_matches_is_changed_by_a_bulk_job_whose_progress_is_show
     browser.screenshot("executions-selected-light-1440", 1440).await;
     browser.screenshot("executions-selected-light-390", 390).await;
     browser.click("[data-widen]").await;
-    browser.wait_for("document.querySelector('#selection').innerText.includes('All 130 that match')").await;
+    browser
+        .wait_for("document.querySelector('#selection').innerText.includes('Selected: all 130 that match')")
+        .await;
     browser.click("#selection [data-action=cancel]").await;
     browser.wait_for("document.querySelector('[data-outlook]').innerText.includes('130 executions would be cancelled')").await;
     browser.click("#selection-dialog [data-apply]").await;

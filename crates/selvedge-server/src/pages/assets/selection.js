@@ -13,7 +13,8 @@
   const [outlook, apply] = [one("[data-outlook]", form), one("[data-apply]", form)];
   const boxes = () => all("input[name=ids]");
   const chosen = () => boxes().filter((box) => box.checked).map((box) => box.value);
-  const executions = (count) => `${count.toLocaleString("en").replaceAll(",", "\u202f")} ${count === 1 ? "execution" : "executions"}`;
+  const number = (count) => count.toLocaleString("en").replaceAll(",", "\u202f");
+  const executions = (count) => `${number(count)} ${count === 1 ? "execution" : "executions"}`;
   const PAST = { cancel: "cancelled", replay: "replayed", priority: "given another priority" };
   const LABEL = { cancel: "Cancel", replay: "Replay", priority: "Change" };
   let matching = false;
@@ -25,13 +26,14 @@
 
   function show() {
     const [count, shown] = [chosen().length, boxes().length];
-    const { total, text } = matched();
+    const { total, more } = matched();
+    const everyMatch = more ? "all that match" : `all ${number(total)} that match`;
     if (count < shown) matching = false;
     bar.hidden = count === 0;
-    one("[data-count]", bar).textContent = matching ? `All ${text} that match are selected` : `${executions(count)} selected`;
+    one("[data-count]", bar).textContent = matching ? `Selected: ${everyMatch}` : `${executions(count)} selected`;
     const widen = one("[data-widen]", bar);
-    widen.hidden = matching || count < shown || total <= shown;
-    widen.textContent = `Select all ${text} that match`;
+    widen.hidden = matching || count < shown || (total <= shown && !more);
+    widen.textContent = `Select ${everyMatch}`;
     const every = one("[data-every]");
     if (every) { every.checked = count > 0 && count === shown; every.indeterminate = count > 0 && count < shown; }
   }
