@@ -4,6 +4,7 @@ mod approve;
 mod content;
 mod hostile;
 mod live;
+mod past;
 mod sessions;
 
 use crate::support::{Reply, Server, op_with, text_of};
