@@ -68,3 +68,16 @@ async fn each_role_is_shown_only_what_it_may_do() {
         assert_eq!(page.contains("Cancel the flow"), operates, "{role}");
     }
 }
+
+#[tokio::test]
+async fn an_execution_names_the_limits_that_it_draws_on() {
+    let server = Server::start().await;
+    server.configure("budgets/model", json!({ "limits": { "tokens": { "hard": 10 } } })).await;
+    server.configure("quotas/smtp", json!({ "concurrency": 1 })).await;
+    let budgets = json!(["model"]);
+    let id = server.submit(json!({ "kind": "k", "budgets": budgets, "quotas": ["smtp"] })).await;
+    let page = visit(&server, &format!("/executions/{id}")).await;
+    check_page("/executions", &page);
+    let text = page.text();
+    assert!(text.contains("href=\"/budgets\">budget ") && text.contains("href=\"/lanes\">quota "), "{text}");
+}
