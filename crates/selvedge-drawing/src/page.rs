@@ -183,7 +183,7 @@ fn box_width(page: &PageGraph, clusters: &[Cluster]) -> i32 {
 
 fn draw_node(body: &mut String, page: &PageGraph, index: usize, group: Option<&GraphGroup>, place: Place) {
     let node = &page.graph.nodes[index];
-    let (name, execution, word) = (&node.name, node.execution, node.state.as_str());
+    let (name, execution, word) = (&node.name, node.execution, words(node.state));
     let mut tooltip = format!("{name}\n{word}");
     let note = page.notes.get(index).filter(|note| !note.is_empty());
     if let Some(note) = note {
@@ -198,7 +198,7 @@ fn draw_node(body: &mut String, page: &PageGraph, index: usize, group: Option<&G
         let _ = write!(tooltip, "\n{policy}: {holds} holds, {dead} dead, {pending} pending; {decision}");
     }
     let _ = write!(tooltip, "{}\n{execution}", place.on_path());
-    let second = note.map_or_else(|| word.to_owned(), |note| format!("{word} · {note}"));
+    let second = note.map_or_else(|| word.clone(), |note| format!("{word} · {note}"));
     let _ = write!(
         body,
         "<a href=\"/executions/{execution}\" data-name=\"{}\">{}",
@@ -225,7 +225,7 @@ fn draw_cluster(body: &mut String, page: &PageGraph, cluster: &Cluster, place: P
     let state = telling_state(cluster);
     let by_state = StateName::ALL.into_iter().filter(|state| cluster.counts.of(*state) > 0);
     let counts: Vec<String> =
-        by_state.map(|state| format!("{} {}", cluster.counts.of(state), state.as_str())).collect();
+        by_state.map(|state| format!("{} {}", cluster.counts.of(state), words(state))).collect();
     let count = cluster.nodes.len();
     let tooltip = format!(
         "{count} alike nodes, {first} to {last}\n{}{}\nOpen to see each",
@@ -274,6 +274,11 @@ fn draw_shares(body: &mut String, cluster: &Cluster, place: Place) {
 fn cluster_name(page: &PageGraph, cluster: &Cluster) -> String {
     let kind = page.kinds.get(cluster.nodes[0]).copied().unwrap_or("nodes");
     format!("{} × {}", cluster.nodes.len(), shortened(kind, NAME_EMS_MAX - 5.0))
+}
+
+/// Returns the name of a state in words.
+fn words(state: StateName) -> String {
+    state.as_str().replace('_', " ")
 }
 
 /// Returns the state that tells most about alike nodes: a failure, else what is live, else the most frequent one.

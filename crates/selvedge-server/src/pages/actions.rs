@@ -51,9 +51,11 @@ pub fn of_flow(flow: &Flow, graph: &FlowGraph) -> Markup {
     nodes.sort_by_key(|node| node.state != StateName::Failed);
     nodes.truncate(REPLAYABLE_MAX);
     html! {
-        div.actions.needs-script {
-            @if flow.state == FlowState::Running { (opener("cancel", "Cancel the flow", true)) }
-            @if !nodes.is_empty() { (opener("replay", "Replay a node", false)) }
+        @if flow.state == FlowState::Running || !nodes.is_empty() {
+            div.actions.needs-script {
+                @if flow.state == FlowState::Running { (opener("cancel", "Cancel the flow", true)) }
+                @if !nodes.is_empty() { (opener("replay", "Replay a node", false)) }
+            }
         }
         @if let Some(first) = nodes.first() {
             (dialog("replay", "Replay a node of this flow?", &format!("POST /v1/executions/{}/replay", first.execution), html! {

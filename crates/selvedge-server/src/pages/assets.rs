@@ -52,13 +52,18 @@ pub static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
 
 /// The script of the page of a flow: the graph, its past, and previews of replays.
 pub static FLOW_SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
-    Asset::new("flow", "js", "text/javascript; charset=utf-8", include_str!("assets/flow.js").to_owned())
+    Asset::new(
+        "selvedge-flow",
+        "js",
+        "text/javascript; charset=utf-8",
+        include_str!("assets/flow.js").to_owned(),
+    )
 });
 
 /// The script of the page of an execution: its live log, and submitting it again.
 pub static EXECUTION_SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new(
-        "execution",
+        "selvedge-execution",
         "js",
         "text/javascript; charset=utf-8",
         include_str!("assets/execution.js").to_owned(),

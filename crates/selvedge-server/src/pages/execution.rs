@@ -14,6 +14,7 @@ use crate::wire::path::PathExecution;
 use crate::wire::query::Query;
 use maud::{Markup, html};
 use selvedge_core::explain::{Explanation, Reference};
+use selvedge_core::gate::RequiredGates;
 use selvedge_core::history::{Attempt, HistoryLine, attempts};
 use selvedge_core::stream::Frame;
 use selvedge_core::{ExecutionId, Permission, Signal, Step, Timestamp, Waitpoint};
@@ -187,6 +188,7 @@ impl Record {
                         @if let Some(message) = &progress.message { (user_text(message)) }
                     } }
                 }
+                @if spec.required_gates.takes() { div { dt { "Limits" } dd { (limits(&spec.required_gates)) } } }
                 @if !row.tags.is_empty() { div { dt { "Tags" } dd { (tags(&row.tags)) } } }
             }
         }
@@ -204,6 +206,17 @@ impl Record {
                     pre.user-text data-scroll tabindex="0" { (error.message) }
                 }
             }
+        }
+    }
+}
+
+/// Lists the limits that an execution draws on besides its lane.
+fn limits(gates: &RequiredGates) -> Markup {
+    html! {
+        ul.plain-list {
+            @for (name, _) in &gates.budgets { li { a href="/budgets" { "budget " (user_text(name)) } } }
+            @for name in &gates.quotas { li { a href="/lanes" { "quota " (user_text(name)) } } }
+            @if let Some((key, most)) = &gates.concurrency { li { "at most " (most) " with key " (user_text(key)) } }
         }
     }
 }

@@ -70,7 +70,7 @@ pub async fn page(caller: Caller, PathFlow(id): PathFlow, mut query: Query) -> H
             }
         }))
         section.card #facts data-live aria-label="Facts" { (facts(&flow, &shown, now)) }
-        @if caller.may(Permission::Operate) { div #actions data-live { (super::actions::of_flow(&flow, &shown.graph)) } }
+        @if caller.may(Permission::Operate) { div #actions data-live { @if !is_past { (super::actions::of_flow(&flow, &shown.graph)) } } }
         section {
             nav.tabs aria-label="Views of the flow" {
                 @for (word, label) in VIEWS {

@@ -106,7 +106,7 @@ impl Scrubber {
         }
         html! {
             form.scrubber method="get" action=(path) data-scrubber {
-                button.needs-script type="button" data-play aria-label="Replay the flow" { "▶ Play" }
+                button.needs-script type="button" data-play title="Replay the flow" { "▶ Play" }
                 label.track {
                     span.visually-hidden { "Moment of the flow" }
                     input type="range" name="step" min="0" max=(last) value=(index) aria-describedby="moment";

@@ -5,6 +5,7 @@ mod content;
 mod hostile;
 mod live;
 mod overview;
+mod past;
 mod sessions;
 
 use crate::support::{Reply, Server, op_with, text_of};
