@@ -255,7 +255,8 @@ fn every_example_is_tested() {
         .collect();
     found.sort();
     let mut tested: Vec<&str> = EXAMPLES.iter().map(|example| example.name).collect();
-    tested.extend([ORDER_AND_EMAIL.name, "noop_throughput"]);
+    // The first flow is the program of a guide, which tests/guides runs.
+    tested.extend([ORDER_AND_EMAIL.name, "noop_throughput", "first_flow"]);
     tested.sort();
     assert_eq!(found, tested);
 }
