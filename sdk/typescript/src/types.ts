@@ -1350,6 +1350,12 @@ export interface GetFlowsPageQuery {
 export interface GetFlowPageQuery {
   /** The view. Default: graph. */
   view?: "graph" | "gantt" | "table";
+  /** The moment to show: a time, or the cursor of an event. Default: now. */
+  at?: string;
+  /** The number of the change to show, from 0; redirects to its moment. */
+  step?: number;
+  /** The first node of a box of alike nodes to draw one by one; may be repeated. */
+  expand?: string;
 }
 
 export interface GetHealthAnswer {
