@@ -212,7 +212,7 @@ impl Driver {
         };
         for (fence, reason) in &answer.lost {
             if self.handlers.lose(fence) {
-                tracing::warn!(execution = %fence.execution, %reason, "a lease was lost and its handler aborted");
+                tracing::info!(execution = %fence.execution, %reason, "a lease was lost and its handler aborted");
                 self.summary.aborted += 1;
             }
         }
