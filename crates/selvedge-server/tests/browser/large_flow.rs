@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 /// The bound at which this test fails, in milliseconds from the first byte to the painted picture of a thousand nodes. The goal is
 /// 500 ms on an idle machine, which a benchmark has to measure; tests run beside others, so this bound only finds a slowdown by a factor.
 const DRAWN_MS: f64 = 2000.0;
-/// The most loads of which the quickest counts: other programs use the machine, too.
-const LOADS: usize = 20;
+/// The least number of loads, and the most; the quickest counts, because other programs use the machine, too.
+const LOADS: (usize, usize) = (3, 20);
 /// Returns the time of the first byte, and the time at which the frames that began before the end of loading were painted.
 const TIMES: &str = "return new Promise((resolve) => {
     const navigation = performance.getEntriesByType('navigation')[0];
@@ -60,21 +60,22 @@ async fn a_flow_of_a_thousand_nodes_is_drawn_soon() {
     let flow = submit_layers(&server).await;
     let browser = Browser::start(&address(&server), Colours::Light).await;
     let mut quickest = f64::INFINITY;
-    let mut first_bytes = Vec::new();
-    for _ in 0..LOADS {
+    let (mut first_bytes, mut draws) = (Vec::new(), Vec::new());
+    for load in 1..=LOADS.1 {
         browser.open(&format!("/flows/{flow}")).await;
         let times = browser.eval(TIMES).await;
         let (first_byte, drawn) =
             (times[0].as_f64().unwrap_or(0.0), times[1].as_f64().unwrap_or(f64::INFINITY));
         first_bytes.push(first_byte);
+        draws.push(drawn - first_byte);
         quickest = quickest.min(drawn - first_byte);
-        if quickest <= DRAWN_MS {
+        if quickest <= DRAWN_MS && load >= LOADS.0 {
             break;
         }
     }
     let boxes = browser.eval("return document.querySelectorAll('svg.selvedge-graph a').length").await;
     assert_eq!(boxes, json!(1000), "no node is collapsed");
-    println!("1000 nodes: first byte after {first_bytes:.0?} ms, drawn {quickest:.0} ms later");
+    println!("1000 nodes: first byte after {first_bytes:.0?} ms, drawn {draws:.0?} ms later");
     assert!(quickest <= DRAWN_MS, "drawn {quickest:.0} ms after the first byte");
     // A live change replaces the boxes that differ and no other, and keeps pan and zoom.
     browser.wait_for("document.querySelector('.live').classList.contains('on')").await;
