@@ -106,7 +106,7 @@ fn draw_lines(links: &[Link], ends: &[(usize, usize)], lines: &[Vec<Point>], pat
             match edge.when {
                 EdgeCondition::Success => {}
                 EdgeCondition::Failure | EdgeCondition::FailureOrSkipped | EdgeCondition::Finished => {
-                    draw_line_label(&mut labels, edge.when.as_str(), points);
+                    draw_line_label(&mut labels, &edge.when.as_str().replace('_', " "), points);
                 }
             }
         }

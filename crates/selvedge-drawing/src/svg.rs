@@ -222,7 +222,12 @@ pub fn line_path(points: &[Point]) -> (String, String) {
 pub fn draw_line_label(labels: &mut String, word: &str, points: &[Point]) {
     let [.., from, to] = points else { return };
     let (x, y) = ((from.x + to.x) / 2, (from.y + to.y) / 2 + 4);
-    let _ = writeln!(labels, "<text class=\"halo\" x=\"{x}\" y=\"{y}\" text-anchor=\"middle\">{word}</text>");
+    // The room between two layers is too narrow for the longest condition in one line.
+    let (y, text) = match word.split_once(" or ") {
+        None => (y, word.to_owned()),
+        Some((first, second)) => (y - 6, format!("{first}<tspan x=\"{x}\" dy=\"12\">or {second}</tspan>")),
+    };
+    let _ = writeln!(labels, "<text class=\"halo\" x=\"{x}\" y=\"{y}\" text-anchor=\"middle\">{text}</text>");
 }
 
 /// Explains the signs and lines that occur. Returns the height of the picture.

@@ -22,6 +22,9 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// Longest time that one claim waits for work before the next claim is sent.
 const CLAIM_WAIT: Duration = Duration::from_secs(30);
+/// Time after the start of handlers for which reports and claims wait while handlers run. Handlers that end within it are
+/// reported together, along with the next claim, which saves requests and commits.
+const GATHER: Duration = Duration::from_millis(1);
 /// Longest time for releasing leases at the end of a drain, and for reporting the worker's departure after it.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -42,6 +45,8 @@ pub struct Driver {
     report_delay: RetryDelay,
     claiming: Call<Result<ClaimAnswer, Error>>,
     claim_delay: RetryDelay,
+    /// The time until which the ends of handlers are gathered.
+    gather_until: Instant,
     heartbeat: Heartbeat,
     summary: WorkerSummary,
 }
@@ -82,6 +87,7 @@ impl Driver {
             report_delay: RetryDelay::default(),
             claiming: None,
             claim_delay: RetryDelay::default(),
+            gather_until: Instant::now(),
             summary: WorkerSummary::default(),
         }
     }
@@ -100,6 +106,7 @@ impl Driver {
                 }
                 answer = answered(&mut self.reporting) => self.on_report_answer(answer),
                 answer = answered(&mut self.claiming) => self.on_claim_answer(answer),
+                () = sleep_until(self.gather_until), if self.is_gathering() => {}
                 answer = self.heartbeat.answer(&self.handlers.leases) => self.on_heartbeat_answer(answer),
             }
         }
@@ -127,7 +134,7 @@ impl Driver {
     }
 
     fn begin_report(&mut self) {
-        if self.reporting.is_some() || self.finished.is_empty() {
+        if self.reporting.is_some() || self.finished.is_empty() || self.is_gathering() {
             return;
         }
         let claim = self.next_claim().filter(|_| self.link.claims_with_reports());
@@ -138,7 +145,15 @@ impl Driver {
         self.reporting = Some(Box::pin(call));
     }
 
+    /// Returns true while handlers run that were started a moment ago.
+    fn is_gathering(&self) -> bool {
+        self.stage == Stage::Working && !self.handlers.tasks.is_empty() && Instant::now() < self.gather_until
+    }
+
     fn begin_claim(&mut self) {
+        if self.is_gathering() {
+            return;
+        }
         let Some(claim) = self.next_claim() else { return };
         let (link, delay) = (self.link.clone(), self.claim_delay);
         self.claiming = Some(Box::pin(async move {
@@ -191,6 +206,9 @@ impl Driver {
         }
         if !to_start.is_empty() {
             self.heartbeat.schedule_for_new_lease();
+            if self.link.claims_with_reports() {
+                self.gather_until = Instant::now() + GATHER;
+            }
         }
         self.finished.extend(self.handlers.start(to_start));
         self.finished.extend(fences.into_iter().map(|fence| FinishedAttempt::new(fence, Op::Release)));
