@@ -194,7 +194,7 @@ impl Namespace {
     }
 
     /// Returns the number of the newest entry whose predecessors are all final.
-    async fn newest_entry(&self) -> Result<i64, Error> {
+    pub(super) async fn newest_entry(&self) -> Result<i64, Error> {
         Ok(self.inner().store.log_after(i64::MAX - 1, 1).await?.upto)
     }
 

@@ -17,6 +17,7 @@ mod inbox;
 mod keyed;
 mod log_positions;
 mod namespaces;
+mod newest_events;
 mod operators;
 mod record_pages;
 mod relatives;

@@ -13,6 +13,7 @@ mod lists;
 mod many_names;
 mod metrics;
 mod namespaces;
+mod newest_events;
 mod payloads;
 mod replay;
 mod retention;

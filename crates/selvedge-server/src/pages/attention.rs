@@ -127,7 +127,7 @@ fn of_lanes(situation: &Situation<'_>) -> Vec<Matter> {
     let live = situation.workers.iter().filter(|worker| worker.end.is_none());
     let sessions: Vec<&Session> =
         live.flat_map(|worker| &worker.sessions).filter(|session| !session.draining).collect();
-    // What lacks a worker: the lane, and where its workers take other kinds or lack capabilities, the class.
+    // The lane lacks a worker, or, where its workers take other kinds or lack capabilities, the class does.
     let mut lacking: BTreeMap<(&Name, Option<&Class>), (u64, bool)> = BTreeMap::new();
     for depth in situation.depths.iter().filter(|depth| depth.state == StateName::Waiting) {
         let has_worker = sessions.iter().any(|session| session.scope.lanes.contains(&depth.lane));

@@ -11,14 +11,10 @@ use crate::wire::times;
 use maud::{Markup, html};
 use selvedge_core::fact::EVENT_TYPES;
 use selvedge_core::log::UNREADABLE;
-use selvedge_engine::{EventFilter, From, PublicEvent};
+use selvedge_engine::{EventFilter, PublicEvent};
 
 /// The most events that the page shows.
 const EVENTS_MAX: usize = 200;
-/// The time of which events are shown when the page opens, in milliseconds.
-const SHOWN_MS: i64 = 60_000;
-/// The most events that are read for the ones shown first.
-const READ_MAX: usize = 500;
 
 /// `GET /events`
 pub async fn page(caller: Caller, mut query: Query) -> HandlerResult {
@@ -26,15 +22,14 @@ pub async fn page(caller: Caller, mut query: Query) -> HandlerResult {
     let filter = read_filter(&mut query)?;
     query.finish()?;
     let namespace = &caller.namespace;
-    let from = From::Time(namespace.now().await?.minus_ms(SHOWN_MS));
-    let page = namespace.events(&filter, from, READ_MAX).await?;
+    let page = namespace.newest_events(&filter, EVENTS_MAX).await?;
     let conditions = conditions(&filter);
     let conditions: Vec<(&str, &str)> =
         conditions.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let mut followed = conditions.clone();
     followed.extend(page.next.as_deref().map(|after| ("after", after)));
     let tail = address("/v1/events", &followed);
-    let shown: Vec<&PublicEvent> = page.items.iter().rev().take(EVENTS_MAX).collect();
+    let shown: Vec<&PublicEvent> = page.items.iter().rev().collect();
     let content = html! {
         (heading(html! { "Events" }, html! { p.faint { "The newest events first, as they happen." } }))
         (form(&filter))
@@ -49,7 +44,10 @@ pub async fn page(caller: Caller, mut query: Query) -> HandlerResult {
             }
             @if shown.is_empty() {
                 div data-no-events {
-                    (empty("No event in the last minute", html! { p { "Events " @if !conditions.is_empty() { "that match the filter " } "appear here as they happen." } }))
+                    @match conditions.is_empty() {
+                        true => { (empty("No events yet", html! { p { "Events appear here as they happen." } })) }
+                        false => { (empty("No match among the newest events", html! { p { "Events that match the filter appear here as they happen." } })) }
+                    }
                 }
             }
         }

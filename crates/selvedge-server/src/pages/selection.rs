@@ -1,4 +1,4 @@
-//! What an operator does with many executions of a list: the bar that appears with a selection, and the progress of bulk jobs.
+//! Actions on many executions of a list: the bar that appears with a selection, and the progress of bulk jobs.
 
 use super::forms::call_button;
 use super::matches::Matches;
