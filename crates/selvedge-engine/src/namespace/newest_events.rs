@@ -12,21 +12,25 @@ use std::time::{Duration, Instant};
 
 /// The number of entries that are looked at first, and at the most. Each look takes four times as many.
 const ENTRIES: (i64, i64) = (4, 4096);
-/// The time after which no further look begins.
-const LOOKING: Duration = Duration::from_millis(15);
 /// The most pages that one look reads, so that it ends although the log grows.
 const PAGES_MAX: usize = 100;
 
 impl Namespace {
-    /// Returns the newest events that match, at most `limit`, oldest first, and the cursor to continue from.
-    pub async fn newest_events(&self, filter: &EventFilter, limit: usize) -> Result<EventPage, Error> {
+    /// Returns the newest events that match, at most `limit`, oldest first, and the cursor to continue from. After `looking` it
+    /// begins no further look at older entries; the last one takes up to four times as long.
+    pub async fn newest_events(
+        &self,
+        filter: &EventFilter,
+        limit: usize,
+        looking: Duration,
+    ) -> Result<EventPage, Error> {
         let begun = Instant::now();
         let newest = self.newest_entry().await?;
         let mut span = ENTRIES.0;
         loop {
             let page = self.events_behind(filter, newest - span, limit).await?;
             let is_all = newest <= span || span >= ENTRIES.1;
-            if page.items.len() >= limit || is_all || begun.elapsed() >= LOOKING {
+            if page.items.len() >= limit || is_all || begun.elapsed() >= looking {
                 return Ok(page);
             }
             span *= 4;

@@ -1,14 +1,15 @@
 //! The newest events of the log, without reading all of it.
 
-use super::{memory_server, soon};
+use super::{TIMEOUT, memory_server, soon};
 use selvedge_engine::core::Draft;
 use selvedge_engine::{EventFilter, From};
 
 #[tokio::test]
 async fn the_newest_events_are_the_end_of_the_log() {
     let (server, _clock) = memory_server().await;
-    let empty =
-        soon(server.namespace.newest_events(&EventFilter::default(), 10)).await.expect("an empty log");
+    let empty = soon(server.namespace.newest_events(&EventFilter::default(), 10, TIMEOUT))
+        .await
+        .expect("an empty log");
     assert!(empty.items.is_empty());
     for _ in 0..50 {
         server.submit(Draft::new("kind")).await;
@@ -16,7 +17,7 @@ async fn the_newest_events_are_the_end_of_the_log() {
     let all = server.namespace.events(&EventFilter::default(), From::Beginning, usize::MAX).await;
     let all = all.expect("the log is read");
     for limit in [1, 3, 17, 50, 1000] {
-        let newest = soon(server.namespace.newest_events(&EventFilter::default(), limit)).await;
+        let newest = soon(server.namespace.newest_events(&EventFilter::default(), limit, TIMEOUT)).await;
         let newest = newest.expect("the log is read");
         assert_eq!(newest.items, all.items[all.items.len().saturating_sub(limit)..], "{limit}");
         assert_eq!(newest.next, all.next, "{limit}");
@@ -31,7 +32,7 @@ async fn events_that_match_are_found_behind_others() {
         server.submit(Draft::new("kind")).await;
     }
     let filter = EventFilter { execution: Some(id), ..EventFilter::default() };
-    let found = soon(server.namespace.newest_events(&filter, 10)).await.expect("the log is read");
+    let found = soon(server.namespace.newest_events(&filter, 10, TIMEOUT)).await.expect("the log is read");
     assert!(!found.items.is_empty() && found.items.iter().all(|event| event.execution == Some(id)));
     let later = server.submit(Draft::new("kind")).await;
     let next = From::Cursor(found.next.expect("the log has entries"));

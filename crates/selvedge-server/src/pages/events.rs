@@ -12,9 +12,12 @@ use maud::{Markup, html};
 use selvedge_core::fact::EVENT_TYPES;
 use selvedge_core::log::UNREADABLE;
 use selvedge_engine::{EventFilter, PublicEvent};
+use std::time::Duration;
 
 /// The most events that the page shows.
 const EVENTS_MAX: usize = 200;
+/// The time for which the newest events are looked for.
+const LOOKING: Duration = Duration::from_millis(5);
 
 /// `GET /events`
 pub async fn page(caller: Caller, mut query: Query) -> HandlerResult {
@@ -22,7 +25,7 @@ pub async fn page(caller: Caller, mut query: Query) -> HandlerResult {
     let filter = read_filter(&mut query)?;
     query.finish()?;
     let namespace = &caller.namespace;
-    let page = namespace.newest_events(&filter, EVENTS_MAX).await?;
+    let page = namespace.newest_events(&filter, EVENTS_MAX, LOOKING).await?;
     let conditions = conditions(&filter);
     let conditions: Vec<(&str, &str)> =
         conditions.iter().map(|(name, value)| (*name, value.as_str())).collect();
