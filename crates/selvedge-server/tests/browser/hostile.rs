@@ -106,7 +106,7 @@ async fn fill(server: &Server) -> Vec<String> {
             }
             _ => {}
         }
-        // One more waits, is held, or waits in a paused lane.
+        // Another execution waits, is held, or waits in a paused lane.
         let lane = if number == 3 { name(3) } else { lane };
         server.submit(json!({ "kind": name(number), "lane": lane, "tags": tags(), "quotas": [name(0)], "capabilities": [name(7)] })).await;
     }
