@@ -339,7 +339,10 @@ impl<'a> Fields<'a> {
             None => Ok(()),
             Some((name, _)) => Err(Refusal::UnknownField {
                 pointer: self.pointer(name),
-                detail: format!("there is no such field; there are {}", self.known.join(", ")),
+                detail: match self.known.is_empty() {
+                    true => "there is no such field; this object takes none".into(),
+                    false => format!("there is no such field; there are {}", self.known.join(", ")),
+                },
             }),
         }
     }

@@ -17,9 +17,6 @@ use selvedge_core::log::UNREADABLE;
 use selvedge_core::{ExecutionId, FlowId, Refusal};
 use selvedge_engine::{EventFilter, From, Notice, Subscription};
 
-/// Event types that the API reserves but no event has yet. A filter may name them.
-const RESERVED_TYPES: &[&str] = &["schedule.fired", "inbox.refused"];
-
 /// `GET /v1/events`: a page, or the live feed for a caller that accepts an event stream.
 pub async fn page(caller: Caller, headers: HeaderMap, mut query: Query) -> HandlerResult {
     let from = read_from(&mut query)?;
@@ -64,8 +61,7 @@ pub fn read_filter(query: &mut Query) -> Result<EventFilter, Refusal> {
     let types = query.text("types")?.unwrap_or_default();
     let types = types.split(',').map(str::trim).filter(|word| !word.is_empty());
     let types: Vec<String> = types.map(str::to_owned).collect();
-    let is_known =
-        |word: &str| EVENT_TYPES.contains(&word) || RESERVED_TYPES.contains(&word) || word == UNREADABLE;
+    let is_known = |word: &str| EVENT_TYPES.contains(&word) || word == UNREADABLE;
     if let Some(unknown) = types.iter().find(|word| !is_known(word)) {
         let detail = format!("has {unknown:?}; there are {}", EVENT_TYPES.join(", "));
         return Err(Refusal::field("/query/types", detail));
@@ -104,8 +100,9 @@ impl Source for EventFeed {
 /// The history is stored with the execution and kept as long as it, even after the log has deleted the events. An event
 /// that is still in the log has its cursor of the log, from which `/v1/events?after=` continues. An older one has a cursor of
 /// this list: (version, index of the event in that version), ten hexadecimal digits, in the same order on every server.
-/// `cursor` takes both, and `next_cursor` is always of this list, so that it does not expire. Events that raise no version,
-/// such as lease renewals, are only in the log: `/v1/events?execution=` lists them for as long as the log keeps them.
+/// `cursor` takes both, and `next_cursor` is always of this list, so that it does not expire. Events that raise no version
+/// are only in the log, for as long as the log keeps them: `/v1/events?execution=` lists those of one execution, such as progress.
+/// `lease.renewed` is one event of a worker's session for all its leases, so no filter by execution, flow or tag finds it.
 pub async fn of_execution(
     caller: Caller,
     PathExecution(id): PathExecution,

@@ -194,6 +194,7 @@ fn known_names(refused: &Value, what: &str) -> BTreeSet<String> {
     assert_eq!(refused["code"], "unknown_field", "{what}: {refused}");
     let detail = refused["detail"].as_str().unwrap_or_default();
     let names = detail.split_once("there are ").map_or("", |(_, names)| names);
+    assert!(!names.is_empty() || detail.ends_with(" takes none"), "{what}: {detail:?} lists no names");
     names.split(", ").filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
