@@ -43,7 +43,7 @@ impl Engine {
         let manual = self.inner.store.manual_clock().map(ManualClock::now);
         match manual {
             Some(now) => Ok((now, true)),
-            None => Ok((self.inner.store.overview().await?.now, false)),
+            None => Ok((self.inner.store.now().await?, false)),
         }
     }
 

@@ -445,6 +445,10 @@ impl Store for MemoryStore {
         self.read(|tables, _| tables.gates.count_held(gate, bound))
     }
 
+    async fn now(&self) -> Result<Timestamp, Error> {
+        self.read(|_, now| now)
+    }
+
     async fn overview(&self) -> Result<Overview, Error> {
         self.read(Tables::overview)
     }

@@ -345,6 +345,7 @@ statements! {
     ROLLUPS_LIST_BY_LANE = "rollups/list_by_lane";
     ROLLUPS_UPSERT = "rollups/upsert";
     SERVER_IDENTIFY = "server/identify";
+    SERVER_NOW = "server/now";
     SESSIONS_DELETE = "sessions/delete";
     SESSIONS_LIST = "sessions/list";
     SESSIONS_LIST_UNSEEN = "sessions/list_unseen";

@@ -360,6 +360,10 @@ impl Store for PostgresStore {
         self.count_held(gate, bound).await
     }
 
+    async fn now(&self) -> Result<Timestamp, Error> {
+        self.read_time().await
+    }
+
     async fn overview(&self) -> Result<Overview, Error> {
         self.read_overview().await
     }

@@ -366,6 +366,10 @@ impl Store for SqliteStore {
         self.readers.read(move |connection| gates::held_by(connection, gate, bound)).await
     }
 
+    async fn now(&self) -> Result<Timestamp, Error> {
+        Ok(self.clock.now())
+    }
+
     async fn overview(&self) -> Result<Overview, Error> {
         let now = self.clock.now();
         self.readers.read(move |connection| due::overview(connection, now)).await

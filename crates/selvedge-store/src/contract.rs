@@ -90,6 +90,9 @@ pub trait Store: Send + Sync + 'static {
         None
     }
 
+    /// Returns the time.
+    async fn now(&self) -> Result<Timestamp, Error>;
+
     /// Runs a decision in one transaction: loads and locks the rows that it names, in the lock order of
     /// [`Needs`], and saves its changes, all or nothing.
     ///

@@ -185,7 +185,7 @@ impl Harness {
 
     /// Returns the store's time.
     pub async fn now(&self) -> Timestamp {
-        self.store.overview().await.expect("the overview is read").now
+        self.store.now().await.expect("the time is read")
     }
 
     /// Submits an execution.

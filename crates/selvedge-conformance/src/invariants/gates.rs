@@ -33,7 +33,7 @@ pub(super) async fn check(store: &dyn Store, rows: &BTreeMap<ExecutionId, Execut
         violations.extend(count(row, &mut counted).into_iter().map(|what| format!("{}: {what}", row.id)));
     }
     let stored = read_gates(store, counted.keys().cloned().collect()).await;
-    let now = store.overview().await.expect("the overview is read").now;
+    let now = store.now().await.expect("the time is read");
     for name in stored.keys().cloned().collect::<BTreeSet<_>>().union(&counted.keys().cloned().collect()) {
         let whole = stored.get(&GateName { part: None, ..name.clone() });
         let nothing = Counted::default();

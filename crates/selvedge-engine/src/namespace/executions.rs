@@ -208,7 +208,7 @@ impl Namespace {
 
     /// Returns the store's time.
     pub async fn now(&self) -> Result<Timestamp, Error> {
-        Ok(self.inner().store.overview().await?.now)
+        Ok(self.inner().store.now().await?)
     }
 
     /// Creates a filter for lists and bulk actions, limited to a lane and a kind if given.

@@ -73,7 +73,7 @@ impl Engine {
     ) -> Result<(Waitpoint, WaitpointStateName), Error> {
         let store = &self.inner.store;
         let waitpoint = store.waitpoint(id).await?.ok_or_else(|| no_waitpoint(id))?;
-        let (keys, now) = (store.token_keys().await?, store.overview().await?.now);
+        let (keys, now) = (store.token_keys().await?, store.now().await?);
         verify(&waitpoint, token, &self.inner.secret, keys.iter(), now)?;
         let state = waitpoint.state_at(now);
         Ok((waitpoint, state))

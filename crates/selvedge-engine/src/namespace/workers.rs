@@ -161,7 +161,7 @@ impl Namespace {
     /// Returns the workers, one entry per instance, last seen first: the live ones, and those that ended in the last 15
     /// minutes.
     pub async fn workers(&self) -> Result<Vec<WorkerView>, Error> {
-        let now = self.inner().store.overview().await?.now;
+        let now = self.inner().store.now().await?;
         let mut sessions = self.inner().store.sessions(Some(self.id())).await?;
         sessions.sort_by(|a, b| a.instance.cmp(&b.instance).then(b.seen_at.cmp(&a.seen_at)));
         let mut workers: Vec<WorkerView> = sessions

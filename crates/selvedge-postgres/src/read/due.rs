@@ -55,6 +55,12 @@ fn stale_row(row: &Row, kind: OutboxKind) -> OutboxRow {
 }
 
 impl PostgresStore {
+    pub(crate) async fn read_time(&self) -> Result<Timestamp, Error> {
+        let rows = self.query(&sql::SERVER_NOW, &[]).await?;
+        let row = rows.first().ok_or_else(|| Error::Failed("the database returned no time".into()))?;
+        Ok(row.get::<_, Micros>(0).time())
+    }
+
     pub(crate) async fn read_overview(&self) -> Result<Overview, Error> {
         let (outbox, flows) = (OutboxKind::ALL.map(OutboxKind::code), FlowDue::ALL.map(FlowDue::code));
         let kinds = DueKind::ALL.map(DueKind::code);

@@ -307,6 +307,7 @@ async fn every_statement_is_checked_except_inserts_and_reads_of_small_tables() {
             "projection/share",
             "rollups/upsert",
             "server/identify",
+            "server/now",
             "sessions/list",
             "sessions/upsert",
             "tables/read_sizes",

@@ -416,6 +416,11 @@ pub trait StoreWrapper: Send + Sync + 'static {
         self.inner().glance().await
     }
 
+    /// See [`Store::now`].
+    async fn now(&self) -> Result<Timestamp, Error> {
+        self.inner().now().await
+    }
+
     /// See [`Store::overview`].
     async fn overview(&self) -> Result<Overview, Error> {
         self.inner().overview().await

@@ -363,6 +363,10 @@ impl<T: StoreWrapper> Store for T {
         observed(self, "glance", StoreWrapper::glance(self)).await
     }
 
+    async fn now(&self) -> Result<Timestamp, Error> {
+        observed(self, "now", StoreWrapper::now(self)).await
+    }
+
     async fn overview(&self) -> Result<Overview, Error> {
         observed(self, "overview", StoreWrapper::overview(self)).await
     }

@@ -41,7 +41,7 @@ async fn find(harness: &Harness, text: &KeyText) -> Option<ApiKey> {
 pub async fn a_key_is_found_by_its_digest_with_every_field(harness: &Harness) {
     for number in 1..=5 {
         let (draft, text) = key(number);
-        let now = harness.store.overview().await.expect("the time is read").now;
+        let now = harness.store.now().await.expect("the time is read");
         let expires_at = (number % 2 == 0).then(|| now.plus_ms(60_000));
         let created = create(harness, ApiKey { expires_at, ..draft.clone() }).await;
         assert!(created.created_at >= now);
@@ -51,12 +51,12 @@ pub async fn a_key_is_found_by_its_digest_with_every_field(harness: &Harness) {
     assert_eq!(find(harness, &key(6).1).await, None);
     let (_, read_at) =
         harness.store.api_key(&key(1).1.digest()).await.expect("keys are read").expect("it exists");
-    assert!(read_at <= harness.store.overview().await.expect("the time is read").now);
+    assert!(read_at <= harness.store.now().await.expect("the time is read"));
 }
 
 pub async fn a_key_that_has_expired_already_is_refused(harness: &Harness) {
     let (draft, text) = key(1);
-    let expires_at = Some(harness.store.overview().await.expect("the time is read").now);
+    let expires_at = Some(harness.store.now().await.expect("the time is read"));
     let create = CreateApiKey {
         namespace: harness.namespace,
         key: ApiKey { expires_at, ..draft },

@@ -88,7 +88,7 @@ async fn settle(context: &ReconcilerContext, stale_ms: i64) -> Result<Tally, Err
         let mut flows = context.store.due_flows(&context.scope, FlowDue::Settle, after, PAGE).await?;
         let found = flows.len();
         after = flows.last().map(|flow| (flow.due_at, flow.flow));
-        let now = context.store.overview().await?.now;
+        let now = context.store.now().await?;
         flows.retain(|flow| flow.due_at.plus_ms(stale_ms) <= now);
         tally += context
             .run_for_each(
