@@ -1,6 +1,6 @@
 // A real server for tests, with a clock that a test advances: a wait of three days takes milliseconds.
 //
-// Needs the binary: SELVEDGE_BINARY, or `selvedge` on the PATH. For Node, Bun and Deno.
+// Needs the binary: SELVEDGE_BINARY, or `selvedge` on the PATH. For Node.
 
 /// <reference lib="esnext.disposable" preserve="true" />
 

@@ -33,6 +33,8 @@ export class Attempt {
   isEnding = false;
   /** The reason why the end was not accepted. */
   endError: unknown;
+  /** What the handler threw, if that failed the attempt. */
+  failure: { thrown: unknown } | undefined;
 
   constructor(
     readonly client: Client,
@@ -173,6 +175,7 @@ export class Attempt {
     if (this.isCancelled) return ["cancelled", { message }];
     if (error instanceof Delay) return ["delay", error.until];
     if (error instanceof Release) return ["release", {}];
+    this.failure = { thrown: error };
     if (error instanceof Retry) return ["fail", { message, class: "transient", retry_after_ms: error.afterMs }];
     return ["fail", { message, class: error instanceof Permanent ? "permanent" : "transient" }];
   }
