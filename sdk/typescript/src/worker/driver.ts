@@ -227,14 +227,16 @@ export class Driver {
   }
 
   async #run(attempt: Attempt, handler: () => Promise<unknown>): Promise<void> {
-    await this.#settle(attempt, attempt.run(handler));
+    await this.#settle(
+      attempt,
+      attempt.run(handler, (thrown) => this.#logFailure(attempt, thrown)),
+    );
   }
 
   async #settle(attempt: Attempt, end: Promise<End>): Promise<void> {
     const { execution, lease_id } = attempt.fence;
     const ended = await end;
     this.#summary[ended] += 1;
-    if (attempt.failure) this.#logFailure(attempt, attempt.failure.thrown);
     if (attempt.endError !== undefined) {
       this.#settings.log.warn(
         `the end of attempt ${attempt.fence.attempt} of ${execution} was not accepted: ${messageOf(attempt.endError)}`,
