@@ -13,6 +13,7 @@ import logging
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable, Coroutine
 from contextlib import aclosing
 from pathlib import Path
@@ -105,7 +106,7 @@ class Interpreter:
 
     async def do_step(self, ctx: Context, fields: dict[str, Any], variables: Variables) -> Any:
         async def body() -> Any:
-            return await self.run(ctx, fields["actions"], dict(variables))
+            return await self.run(ctx, fields["actions"], {**variables, "step_key": ctx.step_key(fields["name"])})
 
         return await ctx.step(fields["name"], body)
 
@@ -180,6 +181,14 @@ class Interpreter:
             raise Return(value)
         raise asyncio.CancelledError
 
+    async def do_slip(self, ctx: Context, fields: dict[str, Any], variables: Variables) -> None:
+        order: dict[str, int] = {}
+        try:
+            print(order["order_id"])
+        except KeyError as error:
+            note({"note": "slipped", "value": traceback.format_exception_only(error)[-1].strip()}, variables)
+            raise
+
     async def do_crash(self, ctx: Context, fields: dict[str, Any], variables: Variables) -> None:
         os._exit(137)
 
@@ -230,12 +239,13 @@ def register(worker: Worker, interpreter: Interpreter, kind: str, task: Any) -> 
 
     @worker.task(kind)
     async def handler(ctx: Context, input: Any) -> Any:
-        variables = {"input": input, "attempt": ctx.attempt, "execution": ctx.execution_id}
+        variables = {"input": input, "attempt": ctx.attempt, "execution": ctx.execution_id, "key": ctx.idempotency_key}
         return await interpreter.run(ctx, task, variables)
 
 
 async def answer(interpreter: Interpreter, actions: Actions, item: Item[Any], size: int) -> Any:
     variables = {"input": item.input, "attempt": item.number, "execution": item.execution_id, "batch": size}
+    variables["key"] = item.idempotency_key
     context: Any = None
     try:
         return await interpreter.run(context, actions, variables)

@@ -85,7 +85,7 @@ const doing = {
     throw new Error(message);
   },
   step: ({ name, actions }, ctx, variables, scenario) =>
-    ctx.step(name, () => interpret(actions, ctx, { ...variables }, scenario)),
+    ctx.step(name, () => interpret(actions, ctx, { ...variables, step_key: ctx.stepKey(name) }, scenario)),
   sleep: ({ name, ms }, ctx) => ctx.sleep(name, ms),
   wait_for_signal: async ({ name, timeout_ms }, ctx) => {
     const signal = await ctx.waitForSignal(name, { timeout: timeout_ms });
@@ -126,6 +126,15 @@ const doing = {
     if (value !== null) return new Returned(value);
     throw ctx.signal.reason;
   },
+  slip: (_, ctx) => {
+    try {
+      const order = undefined;
+      return order.order_id;
+    } catch (error) {
+      print({ note: "slipped", execution: ctx.executionId, attempt: ctx.attempt, value: String(error) });
+      throw error;
+    }
+  },
   crash: () => process.kill(process.pid, "SIGKILL"),
 };
 
@@ -140,7 +149,7 @@ function pairs(branches, variables, scenario) {
 }
 
 function variablesOf(ctx, input) {
-  return { input: input ?? null, attempt: ctx.attempt, execution: ctx.executionId };
+  return { input: input ?? null, attempt: ctx.attempt, execution: ctx.executionId, key: ctx.idempotencyKey };
 }
 
 async function runWorker() {

@@ -53,7 +53,7 @@ struct Arguments {
 enum Command {
     /// Serve the API until SIGTERM or SIGINT, then drain
     Serve(Box<serve::Arguments>),
-    /// Serve the API with a built-in worker, for trying things out
+    /// Serve the API with a demonstration worker, for trying things out
     Dev(Box<dev::Arguments>),
     /// Submit an execution
     Submit(Box<verbs::submit::Arguments>),
@@ -198,7 +198,7 @@ Examples:
   selvedge dev                                       try it out
   selvedge serve                                     serve from ./selvedge.db
   selvedge serve --store postgres://ada@db/selvedge  serve from Postgres, as one of many servers
-  selvedge submit echo '{\"hello\": 1}' --wait         submit work and wait for its result
+  selvedge submit demo.echo '{\"hello\": 1}' --wait    submit work and wait for its result
   selvedge explain ID                                say why something does not run
 
 Exit codes: 0 success; 1 failure; 2 invalid command line; 3 not found; 4 not permitted; of wait, watch and flow run: 10

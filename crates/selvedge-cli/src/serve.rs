@@ -16,7 +16,7 @@ use crate::signals::Signals;
 use clap::Args;
 use selvedge::{Address, Engine, Options, Store};
 use selvedge_core::{Name, NamespaceId};
-use selvedge_server::{Chaos, PageViews, Setting, check_listen};
+use selvedge_server::{Chaos, Setting, check_listen};
 use std::future::{Future, pending};
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
@@ -205,11 +205,6 @@ impl Server {
             #[cfg(feature = "otlp")]
             exporter,
         })
-    }
-
-    /// Returns the counter of pages that browsers load.
-    pub fn page_views(&self) -> PageViews {
-        self.options.page_views.clone()
     }
 
     /// Returns the line that is printed when the server is ready.

@@ -9,7 +9,7 @@ use crate::size;
 use clap::Args;
 use selvedge::{Intervals, Options, PostgresSettings};
 use selvedge_server::{
-    AddressBlock, AdminKey, AuthOptions, Chaos, ConnectionLimits, Draining, HttpMetrics, PageViews,
+    AddressBlock, AdminKey, AuthOptions, Chaos, ConnectionLimits, Draining, HttpMetrics,
     RetryPolicy, Tls, TlsFiles, WebhookOptions,
 };
 use std::path::PathBuf;
@@ -382,7 +382,6 @@ impl Settings {
             draining: Draining::default(),
             webhooks: self.webhooks.options(),
             chaos: Chaos::default(),
-            page_views: PageViews::default(),
             configuration: Vec::new(),
         })
     }

@@ -28,7 +28,6 @@ pub use chaos::Chaos;
 pub use configuration::Setting;
 pub use connections::ConnectionLimits;
 pub use http_metrics::HttpMetrics;
-pub use pages::PageViews;
 pub use routes::Route;
 pub use selvedge_core::rules::webhook::RetryPolicy;
 pub use selvedge_core::{Permission, Role};
@@ -82,8 +81,6 @@ pub struct Options {
     pub webhooks: WebhookOptions,
     /// Faults on purpose, for tests of workers and clients. Default: none.
     pub chaos: Chaos,
-    /// Counts the pages that browsers load. Default: a counter of its own.
-    pub page_views: PageViews,
     /// The settings of the program, which administrators see on the page of settings. Default: none.
     pub configuration: Vec<Setting>,
 }
@@ -104,7 +101,6 @@ impl Default for Options {
             draining: Draining::default(),
             webhooks: WebhookOptions::default(),
             chaos: Chaos::default(),
-            page_views: PageViews::default(),
             configuration: Vec::new(),
         }
     }
@@ -129,7 +125,6 @@ struct SharedOptions {
     webhooks: Arc<WebhookOptions>,
     /// True if the server speaks TLS.
     has_tls: bool,
-    page_views: PageViews,
     chaos: Chaos,
     configuration: Vec<Setting>,
     started: Instant,
@@ -143,7 +138,6 @@ impl AppState {
         let shared = Arc::new(SharedOptions {
             webhooks: Arc::new(options.webhooks.clone()),
             has_tls: options.tls.is_some(),
-            page_views: options.page_views.clone(),
             chaos: options.chaos,
             configuration: options.configuration.clone(),
             started: Instant::now(),

@@ -46,7 +46,7 @@ async def test_a_handler_that_raises_is_retried_until_it_succeeds(client: Client
         assert await run.result(timeout=20) == 2
         errors = [attempt["error"] for attempt in await run.attempts()]
         assert errors[0] is not None
-        assert errors[0]["message"] == "not yet"
+        assert errors[0]["message"] == "ValueError: not yet"
 
 
 async def test_a_handler_says_how_its_attempt_ends(client: Client, worker: Worker, lane: str) -> None:

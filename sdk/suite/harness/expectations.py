@@ -5,6 +5,7 @@
 | `{"notes": {NAME: COUNT}}` | the workers wrote each note exactly that often |
 | `{"value": VALUE, "is": …}` | a value, usually a variable, is as described |
 | `{"path": PATH, "is": …}` | the server's answer to a GET is as described |
+| `{"log": WORKER, "lines": […]}` | for each item a line of the worker's standard error contains all its texts |
 | `{"requests": PATH, "method": …, "count": …}` | that many requests went through the proxy |
 | `{"requests": PATH, "method": …, "pause_ms": N}` | the request after a fault came at least N ms later |
 """
@@ -26,6 +27,8 @@ async def check_all(script):
         elif "path" in expectation:
             _, answer = await wire.request(script.server.url, "GET", expectation["path"])
             check(expectation["is"], answer, f"{where}: {expectation['path']}")
+        elif "log" in expectation:
+            _check_log(expectation["lines"], script.workers[expectation["log"]].log, where)
         elif "requests" in expectation:
             _check_requests(expectation, script.proxy.requests, where)
         else:
@@ -36,6 +39,14 @@ def _check_notes(expected, notes, where):
     for name, count in expected.items():
         found = [note for note in notes if note["note"] == name]
         check(count, len(found), f"{where}: notes {name!r}")
+
+
+def _check_log(expected, log, where):
+    # The notes of the worker are in its log, too.
+    lines = [line for line in log if not line.startswith("< ")]
+    for texts in expected:
+        if not any(all(text in line for text in texts) for line in lines):
+            raise Mismatch(f"{where}: no line of the log contains {', '.join(map(repr, texts))}")
 
 
 def _check_requests(expectation, requests, where):

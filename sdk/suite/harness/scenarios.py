@@ -20,6 +20,7 @@ ACTIONS = {
     "race": {"name", "branches"},
     "return": {"value"},
     "sleep": {"name", "ms"},
+    "slip": set(),
     "spawn": {"name", "kind", "input"},
     "step": {"name", "actions"},
     "upstream": {"node"},
@@ -68,6 +69,7 @@ EXPECTATIONS = [
     {"notes"},
     {"value", "is"},
     {"path", "is"},
+    {"log", "lines"},
     {"requests", "method", "count"},
     {"requests", "method", "pause_ms"},
 ]

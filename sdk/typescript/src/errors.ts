@@ -15,7 +15,7 @@ export class SelvedgeError extends Error {
 /** The server could not be reached, or did not answer. The request may have taken effect. */
 export class ConnectionFailed extends SelvedgeError {}
 
-/** The execution or flow has not ended within the given time. It goes on. */
+/** The execution or flow has not ended within the given time. It goes on. The message says why, if the server does. */
 export class WaitTimeout extends SelvedgeError {}
 
 /** The execution ended other than completed. Thrown by `result`. */

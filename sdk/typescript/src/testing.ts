@@ -1,6 +1,6 @@
 // A real server for tests, with a clock that a test advances: a wait of three days takes milliseconds.
 //
-// Needs the binary: SELVEDGE_BINARY, or `selvedge` on the PATH. For Node, Bun and Deno.
+// Needs the binary: SELVEDGE_BINARY, or `selvedge` on the PATH. For Node.
 
 /// <reference lib="esnext.disposable" preserve="true" />
 
@@ -22,7 +22,7 @@ export interface ServerOptions {
   port?: number;
   /** Further arguments of the binary. */
   arguments?: readonly string[];
-  /** `dev` (default) also runs the kinds `echo`, `sleep`, `fail`, `flaky` and `approve`; `serve` only serves. */
+  /** `dev` (default) can have a manual clock, and gets no demonstration worker; `serve` is the server of production. */
   command?: "dev" | "serve";
 }
 
@@ -53,6 +53,7 @@ export class Server {
       "--listen",
       `127.0.0.1:${port}`,
       "--json",
+      ...(command === "dev" ? ["--no-demo"] : []),
       ...(isManual ? ["--manual-clock"] : []),
     ];
     const child = spawn(binary, [command, ...flags, ...(options.arguments ?? [])], {

@@ -1,7 +1,11 @@
-//! The kinds that the built-in worker handles: small tasks to try the engine with.
+//! The kinds that the demonstration worker handles: small tasks to try the engine with. Their names begin with `demo.`, so that the
+//! worker never takes work of a user's own kind.
 
+use super::sample;
 use crate::{admin_key, secret};
-use selvedge::{Context, Failure, FailureClass, Outcome, Return, SignalWaitResult, Until, Worker};
+use selvedge::{
+    Context, Failure, FailureClass, FlowId, Namespace, Outcome, Return, SignalWaitResult, Until, Worker,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::process::Stdio;
@@ -11,17 +15,19 @@ use tokio::process::Command;
 /// The length of a command's error output in a failure message, in characters: its end is shown.
 const STDERR_TAIL: usize = 2000;
 
-/// Registers the handlers with the worker.
-pub fn register(worker: Worker, allow_shell: bool) -> Worker {
-    let worker = worker
-        .handler("echo", echo)
-        .handler("sleep", sleep)
-        .handler("fail", fail)
-        .handler("flaky", flaky)
-        .handler("approve", approve)
-        .handler("question", question);
+/// Returns the worker of the namespace. It starts later.
+pub fn worker(namespace: &Namespace, allow_shell: bool) -> Worker {
+    let samples = namespace.clone();
+    let worker = Worker::new(namespace.clone(), "dev")
+        .handler("demo.echo", echo)
+        .handler("demo.sleep", sleep)
+        .handler("demo.fail", fail)
+        .handler("demo.flaky", flaky)
+        .handler("demo.approve", approve)
+        .handler("demo.question", question)
+        .handler("demo.sample", move |ctx| submit_sample(ctx, samples.clone()));
     match allow_shell {
-        true => worker.handler("shell", shell),
+        true => worker.handler("demo.shell", shell),
         false => worker,
     }
 }
@@ -129,6 +135,12 @@ async fn question(ctx: Context) -> Result<Option<String>, Failure> {
         }
     };
     Ok(answer.signals.into_iter().next().map(|signal| signal.name.to_string()))
+}
+
+/// Submits the sample flow and returns its id. A repeated attempt returns the same flow.
+async fn submit_sample(ctx: Context, namespace: Namespace) -> Result<FlowId, Failure> {
+    let flow = sample::flow()?.idempotency_key(ctx.idempotency_key());
+    Ok(flow.submit(&namespace).await?.id())
 }
 
 #[derive(Deserialize)]

@@ -1,5 +1,5 @@
-//! The sample flow that `selvedge dev` submits to an empty store, and again while somebody looks at its pages: small, and with an
-//! example of each feature of flows.
+//! The sample flow: small, and with an example of each feature of flows. `selvedge dev` submits it once, to an empty store; every
+//! execution of the kind `demo.sample` submits it again.
 //!
 //! ```text
 //! near ─┐ any_of
@@ -8,14 +8,15 @@
 //! ```
 //!
 //! `near` and `far` are a hedge: `near` completes first, so `far` is cancelled. `check` fails once and is retried; `print` fails
-//! permanently, so `alert` runs; `report` returns the results of both branches. Further runs draw on a budget, and some have a node
-//! `sign-off` before `report`, which waits until a person answers.
+//! permanently, so `alert` runs; `report` returns the results of both branches.
 
 use selvedge::{Backoff, EdgeCondition, Error, ExecutionFilter, Flow, FlowId, Join, Namespace, Submission};
 use serde_json::json;
 
 /// The name of the flow.
 const NAME: &str = "sample";
+/// The tag of the flow and of each of its nodes, by which lists can leave them out.
+const TAG: (&str, &str) = ("demo", "sample");
 /// The idempotency key: two `dev` servers that start on the same store at the same time submit one flow.
 const KEY: &str = "selvedge dev: sample";
 
@@ -24,55 +25,31 @@ pub async fn submit_if_empty(namespace: &Namespace) -> Result<Option<FlowId>, Er
     if !namespace.list(&ExecutionFilter::default(), None, 1).await?.items.is_empty() {
         return Ok(None);
     }
-    Ok(Some(sample(false)?.idempotency_key(KEY).submit(namespace).await?.id()))
+    Ok(Some(flow()?.idempotency_key(KEY).submit(namespace).await?.id()))
 }
 
-/// Reports whether the newest execution of the namespace belongs to a sample: nobody else uses the store.
-pub async fn is_newest(namespace: &Namespace) -> Result<bool, Error> {
-    let newest = namespace.list(&ExecutionFilter::default(), None, 1).await?;
-    let Some(execution) = newest.items.first() else { return Ok(false) };
-    Ok(namespace.flow(execution.flow).await?.name.is_some_and(|name| name == NAME))
-}
-
-/// The budget of further runs.
-pub const BUDGET: &str = "sample";
-/// The time for which a question waits for an answer, in milliseconds.
-const ANSWER_MS: u64 = 120_000;
-
-/// Returns another run of the sample; `asks` adds a question to a person.
-pub fn again(asks: bool) -> Result<Flow, Error> {
-    let flow = sample(true)?;
-    if !asks {
-        return Ok(flow);
-    }
-    let question = json!({"question": "Send the report of the sample?", "within_ms": ANSWER_MS});
-    Ok(flow
-        .node("sign-off", Submission::new("question").input(&question)?)
-        .edge("check", "sign-off")
-        .edge("sign-off", "report"))
-}
-
-fn sample(has_budget: bool) -> Result<Flow, Error> {
-    let sleep = |ms: u64| {
-        let sleep = Submission::new("sleep").input(&json!({"ms": ms}))?;
-        Ok::<_, Error>(if has_budget { sleep.budget(BUDGET) } else { sleep })
-    };
+/// Returns the sample flow.
+pub fn flow() -> Result<Flow, Error> {
+    let sleep = |ms: u64| Submission::new("demo.sleep").input(&json!({"ms": ms}));
     let backoff = Backoff::Fixed { delay_ms: 500 };
-    let check = Submission::new("flaky").input(&json!({"failures": 1}))?.backoff(backoff);
-    let print = Submission::new("fail").input(&json!({"message": "out of paper", "class": "permanent"}))?;
+    let check = Submission::new("demo.flaky").input(&json!({"failures": 1}))?.backoff(backoff);
+    let print =
+        Submission::new("demo.fail").input(&json!({"message": "out of paper", "class": "permanent"}))?;
     Ok(Flow::new()
         .name(NAME)
-        .node("near", sleep(if has_budget { 900 } else { 300 })?)
+        .tag(TAG.0, TAG.1)
+        .defaults(|node| node.tag(TAG.0, TAG.1))
+        .node("near", sleep(300)?)
         .node("far", sleep(600_000)?)
-        .node("fetched", "echo")
+        .node("fetched", "demo.echo")
         .after("fetched", ["near", "far"])
         .join("fetched", Join::any_of())
         .node("check", check)
         .node("print", print)
         .edge("fetched", "check")
         .edge("fetched", "print")
-        .node("alert", "echo")
+        .node("alert", "demo.echo")
         .edge_when("print", "alert", EdgeCondition::Failure)
-        .node("report", "echo")
+        .node("report", "demo.echo")
         .after("report", ["check", "alert"]))
 }

@@ -68,7 +68,7 @@ async fn draw(arguments: &Arguments, session: &Session, out: &Output) -> Result<
     let executions = values(&request.items(arguments.limit).await?);
     if executions.is_empty() {
         let hint = match arguments.selection.is_empty() {
-            true => "There are no executions. Submit one: selvedge submit echo '\"hello\"'",
+            true => "There are no executions. Submit one: selvedge submit demo.echo '\"hello\"'",
             false => "No execution matches.",
         };
         return Ok(format!("{hint}\n"));

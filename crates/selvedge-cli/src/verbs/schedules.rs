@@ -128,7 +128,7 @@ const EXAMPLES: &str = "\
 Examples:
   selvedge schedules
   selvedge schedules set report --cron '30 6 * * mon-fri' --time-zone Europe/Berlin --kind report
-  selvedge schedules set tick --every 10m --kind echo --input '{\"a\": 1}' --overlap skip
+  selvedge schedules set tick --every 10m --kind demo.echo --input '{\"a\": 1}' --overlap skip
   selvedge schedules next report --count 10
   selvedge schedules run report";
 
@@ -139,7 +139,7 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::List => {
             let headings = ["name", "state", "times", "next", "overlap", "catch up", "submits"];
             let empty =
-                "There are no schedules. Create one: selvedge schedules set tick --every 10m --kind echo";
+                "There are no schedules. Create one: selvedge schedules set tick --every 10m --kind demo.echo";
             resource::list(&session, &["schedules"], &headings, empty, row).await
         }
         Command::Get { name } => resource::get(&session, &["schedules", &name]).await,
@@ -188,7 +188,7 @@ async fn change(session: &Session, set: &Set) -> Result<(), Failure> {
         }
         change.insert("submit".into(), submit);
     }
-    resource::require_change(&change, "--every 10m --kind echo")?;
+    resource::require_change(&change, "--every 10m --kind demo.echo")?;
     let response = resource::set(session, &["schedules", &set.name], &change).await?;
     resource::print(session, &response, resource::fields)
 }

@@ -76,8 +76,8 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  selvedge submit echo '{\"hello\": \"world\"}'
-  selvedge submit echo '\"Ada\"' --wait
+  selvedge submit demo.echo '{\"hello\": \"world\"}'
+  selvedge submit demo.echo '\"Ada\"' --wait
   selvedge submit resize @picture.json --lane images --priority 5 --tag team=web
   selvedge submit report --fields '{\"concurrency\": {\"key\": \"customer-7\", \"limit\": 2}}'";
 

@@ -33,7 +33,7 @@ if it has not ended within --timeout.
 
 Examples:
   selvedge wait 0197f3c8-2b1e-7c4e-9d0a-1f2e3d4c5b6a
-  selvedge wait $(selvedge submit echo 7) --timeout 1m --json";
+  selvedge wait $(selvedge submit demo.echo 7) --timeout 1m --json";
 
 /// Waits for the end of an execution, or of a flow if no execution has the id.
 pub async fn run(arguments: Arguments) -> Result<(), Failure> {

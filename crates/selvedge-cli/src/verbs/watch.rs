@@ -29,7 +29,7 @@ The exit code is that of `selvedge wait`.
 
 Examples:
   selvedge watch 0197f3c8-2b1e-7c4e-9d0a-1f2e3d4c5b6a
-  selvedge watch $(selvedge submit sleep '{\"ms\": 5000}')";
+  selvedge watch $(selvedge submit demo.sleep '{\"ms\": 5000}')";
 
 /// Follows the execution, or the flow if no execution has the id.
 pub async fn run(arguments: Arguments) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! `selvedge dev`: its hints, its sample flow and its built-in worker.
+//! `selvedge dev`: its hints, its sample flow and its demonstration worker.
 
 use crate::support::{Place, Server, Sqlite, command, get, post, result, state, submit, text};
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ fn the_printed_commands_work_as_printed() {
     let [submitted, ended] = &responses[..] else {
         panic!("{printed:?}");
     };
-    assert_eq!(submitted["execution"]["kind"], "echo");
+    assert_eq!(submitted["execution"]["kind"], "demo.echo");
     assert_eq!(ended["outcome"], "completed");
     let id = text(&submitted["execution"]["id"]);
     let (_, execution) = get(&format!("{}/v1/executions/{id}", server.url));
@@ -70,38 +70,60 @@ fn the_sample_flow_completes_and_its_graph_can_be_viewed() {
     assert!(html.contains("<svg class=\"selvedge-graph\"") && html.contains("fetched"), "{html}");
 }
 
-/// Loads a page as a browser does. Returns the number of flows in the store.
-fn view(url: &str) -> usize {
-    let page =
-        Command::new("curl").args(["--silent", "--header", "accept: text/html", &format!("{url}/")]).output();
-    assert!(page.expect("curl starts").status.success());
-    get(&format!("{url}/v1/flows")).1["items"].as_array().map_or(0, Vec::len)
+/// Returns the flows of the store, newest first.
+fn flows(url: &str) -> Vec<Value> {
+    get(&format!("{url}/v1/flows")).1["items"].as_array().cloned().expect("items is an array")
 }
 
 #[test]
-fn the_sample_runs_again_while_somebody_looks_and_asks_and_spends() {
+fn the_sample_is_tagged_and_runs_once_until_somebody_submits_it_again() {
     let place = Sqlite::new();
-    let server = start(&place, &["--json"]);
+    let mut server = start(&place, &[]);
+    let printed = server.lines_until("Ctrl-C");
+    assert!(printed.iter().any(|line| line.contains("selvedge submit demo.sample")), "{printed:?}");
     let url = &server.url;
-    while view(url) < 2 {}
-    let (_, flows) = get(&format!("{url}/v1/flows"));
-    assert_eq!(
-        (text(&flows["items"][0]["name"]), text(&flows["items"][1]["name"])),
-        ("sample".into(), "sample".into())
-    );
-    let waitpoint = loop {
-        let (_, open) = get(&format!("{url}/v1/waitpoints?state=open"));
-        if let Some(waitpoint) = open["items"].get(0) {
-            break waitpoint.clone();
-        }
-    };
-    assert_eq!(waitpoint["signals"], json!(["yes", "no"]), "{waitpoint}");
-    let (status, answered) =
-        post(&format!("{url}/v1/waitpoints/{}/answer", text(&waitpoint["id"])), &json!({"name": "no"}));
-    assert_eq!(status, 200, "{answered}");
-    assert_eq!(result(url, &text(&waitpoint["execution"])).1["result"], "no");
-    let (_, budget) = get(&format!("{url}/v1/budgets/sample"));
-    assert!(budget["usage"]["tokens"].as_f64().is_some_and(|used| used > 0.0), "{budget}");
+    let first = text(&flows(url)[0]["id"]);
+    assert_eq!(get(&format!("{url}/v1/flows/{first}/result?wait_ms=30000")).0, 200);
+    // Everything that a page needs while it is open.
+    for path in ["", "executions", "flows", "approvals"] {
+        let page = Command::new("curl")
+            .args(["--silent", "--header", "accept: text/html", &format!("{url}/{path}")])
+            .output();
+        assert!(page.expect("curl starts").status.success());
+    }
+    let again = result(url, &submit(url, json!({"kind": "demo.sample"}))).1;
+    let found: Vec<String> = flows(url).iter().map(|flow| text(&flow["id"])).collect();
+    assert_eq!(found, [text(&again["result"]), first], "one flow at the start, one by the call");
+    for flow in flows(url) {
+        assert_eq!((text(&flow["name"]), text(&flow["tags"]["demo"])), ("sample".into(), "sample".into()));
+    }
+    let (_, tagged) = get(&format!("{url}/v1/executions?tag=demo:sample"));
+    assert_eq!(tagged["items"].as_array().map(Vec::len), Some(14), "all nodes of both flows");
+}
+
+#[test]
+fn the_demonstration_worker_leaves_kinds_of_users_alone() {
+    let place = Sqlite::new();
+    let server = start(&place, &["--json", "--allow-shell"]);
+    let url = &server.url;
+    let kinds = ["echo", "sleep", "fail", "flaky", "approve", "question", "sample", "shell"];
+    let ids = kinds.map(|kind| submit(url, json!({"kind": kind, "input": {"ms": 0}})));
+    // The echo is submitted last and completes, so the worker has passed over the others.
+    assert_eq!(result(url, &submit(url, json!({"kind": "demo.echo"}))).0, 200);
+    for id in &ids {
+        let (_, execution) = get(&format!("{url}/v1/executions/{id}"));
+        assert_eq!((text(&execution["state"]), execution["attempts"].as_u64()), ("waiting".into(), Some(0)));
+    }
+}
+
+#[test]
+fn without_the_demonstration_no_worker_and_no_flow_exist() {
+    let place = Sqlite::new();
+    let mut server = start(&place, &["--no-demo"]);
+    let printed = server.lines_until("Ctrl-C");
+    assert!(!printed.iter().any(|line| line.contains("demo.")), "{printed:?}");
+    let (_, workers) = get(&format!("{}/v1/workers", server.url));
+    assert_eq!((workers["items"].clone(), flows(&server.url)), (json!([]), Vec::new()));
 }
 
 #[test]
@@ -110,7 +132,7 @@ fn without_samples_the_store_stays_empty() {
     let mut server = start(&place, &["--no-sample"]);
     let printed = server.lines_until("Ctrl-C");
     assert!(!printed.iter().any(|line| line.contains("/flows/")), "{printed:?}");
-    assert_eq!(view(&server.url), 0);
+    assert!(flows(&server.url).is_empty());
 }
 
 #[test]
@@ -125,7 +147,7 @@ fn a_store_with_executions_gets_no_sample_flow() {
 }
 
 #[test]
-fn the_built_in_worker_runs_the_demonstration_kinds() {
+fn the_demonstration_worker_runs_the_demonstration_kinds() {
     let place = Sqlite::new();
     let server = start(&place, &["--allow-shell", "--json"]);
     let url = &server.url;
@@ -134,23 +156,23 @@ fn the_built_in_worker_runs_the_demonstration_kinds() {
         let id = submit(url, json!({"kind": kind, "input": input, "retry": retry}));
         result(url, &id).1
     };
-    assert_eq!(run("echo", json!([1, "a"]))["result"], json!([1, "a"]));
-    assert_eq!(run("sleep", json!({"ms": 1}))["result"], 1);
-    assert_eq!(run("flaky", json!({"failures": 1}))["result"], 1);
-    assert_eq!(run("flaky", json!({"failures": 2}))["outcome"], "failed");
-    assert_eq!(run("shell", json!({"command": "echo $((6 * 7))"}))["result"]["stdout"], "42\n");
-    let failed = run("shell", json!({"command": "echo no >&2; exit 3"}));
+    assert_eq!(run("demo.echo", json!([1, "a"]))["result"], json!([1, "a"]));
+    assert_eq!(run("demo.sleep", json!({"ms": 1}))["result"], 1);
+    assert_eq!(run("demo.flaky", json!({"failures": 1}))["result"], 1);
+    assert_eq!(run("demo.flaky", json!({"failures": 2}))["outcome"], "failed");
+    assert_eq!(run("demo.shell", json!({"command": "echo $((6 * 7))"}))["result"]["stdout"], "42\n");
+    let failed = run("demo.shell", json!({"command": "echo no >&2; exit 3"}));
     assert_eq!(failed["error"]["message"], "exit status: 3: no");
-    let failed = run("fail", json!({"message": "no paper", "class": "permanent"}));
+    let failed = run("demo.fail", json!({"message": "no paper", "class": "permanent"}));
     assert_eq!(failed["error"], json!({"message": "no paper", "class": "permanent"}));
-    assert_eq!(run("fail", json!(null))["error"]["class"], "transient");
+    assert_eq!(run("demo.fail", json!(null))["error"]["class"], "transient");
 }
 
 #[test]
 fn an_approval_waits_for_its_signal_and_returns_its_source() {
     let place = Sqlite::new();
     let server = start(&place, &["--json"]);
-    let id = submit(&server.url, json!({"kind": "approve"}));
+    let id = submit(&server.url, json!({"kind": "demo.approve"}));
     while state(&server.url, &id) != "suspended" {}
     let signal = json!({"name": "approve", "source": "ann", "payload": "go ahead"});
     let (status, response) = post(&format!("{}/v1/executions/{id}/signals", server.url), &signal);
@@ -162,9 +184,9 @@ fn an_approval_waits_for_its_signal_and_returns_its_source() {
 fn shell_commands_run_only_with_allow_shell() {
     let place = Sqlite::new();
     let server = start(&place, &[]);
-    let id = submit(&server.url, json!({"kind": "shell", "input": {"command": "true"}}));
+    let id = submit(&server.url, json!({"kind": "demo.shell", "input": {"command": "true"}}));
     // The echo is submitted later and completes, so the worker has passed over the shell command.
-    let echo = submit(&server.url, json!({"kind": "echo"}));
+    let echo = submit(&server.url, json!({"kind": "demo.echo"}));
     assert_eq!(result(&server.url, &echo).0, 200);
     assert_eq!(state(&server.url, &id), "waiting");
 }
@@ -173,7 +195,7 @@ fn shell_commands_run_only_with_allow_shell() {
 fn a_second_signal_exits_at_once() {
     let place = Sqlite::new();
     let mut server = start(&place, &[]);
-    let id = submit(&server.url, json!({"kind": "sleep", "input": {"ms": 600_000}}));
+    let id = submit(&server.url, json!({"kind": "demo.sleep", "input": {"ms": 600_000}}));
     while state(&server.url, &id) != "active" {}
     server.signal("TERM");
     server.wait_for_log("draining");
@@ -204,7 +226,7 @@ fn with_a_manual_clock_days_pass_when_the_test_says_so() {
     let backoff = json!({"max_retries": 5, "backoff": {"type": "fixed", "delay_ms": DAY_MS}});
     let id = submit(
         url,
-        json!({"kind": "flaky", "input": {"failures": 2}, "delay_ms": 3 * DAY_MS, "retry": backoff}),
+        json!({"kind": "demo.flaky", "input": {"failures": 2}, "delay_ms": 3 * DAY_MS, "retry": backoff}),
     );
     advance(url, 3 * DAY_MS - 1);
     assert_eq!(state(url, &id), "delayed");
@@ -260,7 +282,7 @@ fn a_client_that_repeats_its_calls_survives_chaos_and_submits_once() {
     let server = start(&place, &["--chaos", "0.5"]);
     let url = format!("{}/v1/executions", server.url);
     let keys: Vec<String> = (0..10).map(|number| format!("order-{number}")).collect();
-    let submission = |key: &String| json!({"kind": "echo", "input": key, "idempotency_key": key, "tags": {"chaos": "yes"}});
+    let submission = |key: &String| json!({"kind": "demo.echo", "input": key, "idempotency_key": key, "tags": {"chaos": "yes"}});
     let ids: Vec<String> =
         keys.iter().map(|key| text(&insist(&url, &submission(key))["execution"]["id"])).collect();
     // A repeated submission finds the first one, whatever the network does.
@@ -296,7 +318,7 @@ fn chaos_takes_leases_away_and_the_execution_is_claimed_again() {
     let mut server = start(&place, &["--chaos", "1"]);
     let url = format!("{}/v1/executions", server.url);
     let submitted =
-        insist(&url, &json!({"kind": "sleep", "input": {"ms": 600_000}, "idempotency_key": "long"}));
+        insist(&url, &json!({"kind": "demo.sleep", "input": {"ms": 600_000}, "idempotency_key": "long"}));
     server.wait_for_log("chaos: the lease is lost");
     drop(server);
     let server = start(&place, &[]);

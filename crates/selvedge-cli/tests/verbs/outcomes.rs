@@ -16,15 +16,15 @@ fn run_flow(cli: &Cli, directory: &std::path::Path, text: &str, flags: &[&str]) 
 #[test]
 fn wait_and_watch_exit_with_the_outcome_of_an_execution() {
     let (_server, cli) = dev();
-    let failing = ["submit", "fail", r#"{"class": "permanent", "message": "no paper"}"#];
+    let failing = ["submit", "demo.fail", r#"{"class": "permanent", "message": "no paper"}"#];
     let expiring = ["submit", "nobody", "--deadline", "1ms"];
-    let completed = cli.succeed(&["submit", "echo", "7"]);
+    let completed = cli.succeed(&["submit", "demo.echo", "7"]);
     let failed = cli.succeed(&failing);
     let cancelled = cli.succeed(&["submit", "nobody"]);
     cli.succeed(&["cancel", &cancelled]);
     let expired = cli.succeed(&expiring);
     let nodes =
-        "{nodes: [{name: a, kind: echo}, {name: b, kind: echo}], edges: [{from: a, to: b, when: failure}]}";
+        "{nodes: [{name: a, kind: demo.echo}, {name: b, kind: demo.echo}], edges: [{from: a, to: b, when: failure}]}";
     let (code, flow) = run_flow(&cli, cli.config(), nodes, &["--wait", "--json"]);
     assert_eq!(code, 0, "{flow}");
     let skipped =
@@ -53,7 +53,7 @@ fn wait_and_watch_exit_with_the_outcome_of_an_execution() {
     assert_eq!(code, 14);
     assert!(line.contains(&format!("`selvedge explain {open}` says why")), "{line}");
 
-    assert_eq!(cli.succeed(&["submit", "echo", r#"{"b": 1, "a": 2}"#, "--wait"]), r#"{"b": 1, "a": 2}"#);
+    assert_eq!(cli.succeed(&["submit", "demo.echo", r#"{"b": 1, "a": 2}"#, "--wait"]), r#"{"b": 1, "a": 2}"#);
     assert_eq!(cli.fail(&[&failing[..], &["--wait"]].concat()).0, 10);
     assert_eq!(cli.fail(&[&expiring[..], &["--wait"]].concat()).0, 12);
     assert_eq!(cli.fail(&["submit", "nobody", "--wait", "--timeout", "10ms"]).0, 14);
@@ -65,8 +65,8 @@ fn flow_run_and_flow_wait_exit_with_the_outcome_of_the_flow() {
     let directory = cli.config();
     let one = |kind: &str| format!("nodes: [{{name: a, kind: {kind}, input: {{class: permanent}}}}]");
     for flag in ["--wait", "--watch"] {
-        assert_eq!(run_flow(&cli, directory, &one("echo"), &[flag]).0, 0);
-        assert_eq!(run_flow(&cli, directory, &one("fail"), &[flag]).0, 10);
+        assert_eq!(run_flow(&cli, directory, &one("demo.echo"), &[flag]).0, 0);
+        assert_eq!(run_flow(&cli, directory, &one("demo.fail"), &[flag]).0, 10);
     }
     let (code, _) = run_flow(&cli, directory, &one("nobody"), &["--wait", "--timeout", "10ms"]);
     assert_eq!(code, 14);

@@ -39,14 +39,12 @@ mod scrubber;
 mod selection;
 mod settings;
 mod timeline;
-mod views;
 mod webhook;
 mod webhooks;
 mod workers;
 
 pub use overview_data::SharedOverviews;
 pub use problem_page::show_problems;
-pub use views::PageViews;
 
 use crate::routes::Routes;
 use selvedge_core::Permission::{Open, Read};

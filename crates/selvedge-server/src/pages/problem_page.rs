@@ -1,11 +1,9 @@
-//! Problems as pages: a person whose page cannot be shown reads why, and an error never looks like an empty list. Counts the pages
-//! that browsers request.
+//! Problems as pages: a person whose page cannot be shown reads why, and an error never looks like an empty list.
 
 use super::layout::{self, mark, redirect};
 use super::parts::address;
-use crate::AppState;
 use crate::wire::problem::{Code, ProblemSummary};
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -13,11 +11,8 @@ use maud::html;
 
 /// Middleware that answers a browser's request for a page with a page where the answer is a problem. A request without a key is
 /// sent to the page for signing in.
-pub async fn show_problems(State(state): State<AppState>, request: Request, next: Next) -> Response {
+pub async fn show_problems(request: Request, next: Next) -> Response {
     let is_page = wants_page(request.headers()) && !request.uri().path().starts_with("/v1/");
-    if is_page {
-        state.shared.page_views.add();
-    }
     let target = request.uri().path_and_query().map_or("/", |target| target.as_str()).to_owned();
     let method = request.method().clone();
     let response = next.run(request).await;

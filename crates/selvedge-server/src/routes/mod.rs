@@ -53,7 +53,7 @@ pub fn router(state: AppState) -> Router {
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn_with_state(state.clone(), auth::refuse_other_sites))
-        .layer(from_fn_with_state(state.clone(), pages::show_problems))
+        .layer(from_fn(pages::show_problems))
         .layer(compression::layer())
         .layer(from_fn_with_state(state.clone(), chaos::disturb))
         .layer(from_fn(|request: Request, next: Next| {

@@ -99,7 +99,8 @@ async fn run_action(ctx: &Context, action: &Value, scope: &Scope) -> Result<Step
         }
         "fail" => return Err(failure(&text("message"), &text("class"), millis("retry_after_ms"))),
         "step" => {
-            let (inner, actions, scope) = (ctx.clone(), list(action), scope.clone());
+            let (inner, actions, mut scope) = (ctx.clone(), list(action), scope.clone());
+            scope.variables.insert("step_key".into(), ctx.step_key(&text("name")).into());
             ctx.step(text("name"), || run_inner(inner, actions, scope)).await?
         }
         "sleep" => {
@@ -203,11 +204,21 @@ async fn run_action(ctx: &Context, action: &Value, scope: &Scope) -> Result<Step
                 End::Cancelled => return Ok(Step::Cancelled),
             }
         }
+        "slip" => {
+            let number = "order_id".parse::<u32>().expect_err("it is not a number");
+            note(ctx, "slipped", format!("cannot read the order: {number}").into());
+            return Err(BadOrder(number).into());
+        }
         "crash" => std::process::abort(),
         other => return Err(Failure::permanent(format!("the adapter does not know the action {other:?}"))),
     };
     Ok(Step::Value(value))
 }
+
+/// An error with a cause, as a handler meets it.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read the order")]
+struct BadOrder(#[source] std::num::ParseIntError);
 
 /// Runs the clean-up of a handler that is dropped, which is how this SDK tells a handler that its lease has ended. Only notes
 /// are possible then.

@@ -61,6 +61,7 @@ fn variables(ctx: &Context) -> Result<BTreeMap<String, Value>, Failure> {
         ("input".into(), ctx.input()?),
         ("attempt".into(), ctx.attempt().into()),
         ("execution".into(), ctx.execution().to_string().into()),
+        ("key".into(), ctx.idempotency_key().into()),
     ]))
 }
 

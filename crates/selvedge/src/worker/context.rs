@@ -114,10 +114,27 @@ impl Context {
         self.attempt.claim.trace
     }
 
-    /// Returns an idempotency key for calls to other services. It is the same in every attempt of this execution, and
-    /// changes with a replay.
+    /// Returns an idempotency key for calls to other services: the id of the execution. It is the same in every attempt,
+    /// also after a replay, so an effect whose record was lost is recognised by the other service and not repeated. A
+    /// handler that makes several calls to one service needs a key for each: [`step_key`](Context::step_key).
     pub fn idempotency_key(&self) -> String {
-        format!("{}-{}", self.execution(), self.generation())
+        self.execution().to_string()
+    }
+
+    /// Returns an idempotency key for the effect of the step of this name in this branch. It is the same in every attempt,
+    /// also after a replay, and no other step of any execution has it.
+    ///
+    /// ```
+    /// # use selvedge::{Context, Failure};
+    /// # async fn charge(_cents: u64, _key: String) -> Result<String, Failure> { Ok("receipt".into()) }
+    /// # async fn book(_carrier: &str, _key: String) -> Result<String, Failure> { Ok("parcel".into()) }
+    /// async fn order(ctx: Context) -> Result<String, Failure> {
+    ///     ctx.step("charge", || charge(990, ctx.step_key("charge"))).await?;
+    ///     ctx.step("book", || book("express", ctx.step_key("book"))).await
+    /// }
+    /// ```
+    pub fn step_key(&self, name: &str) -> String {
+        format!("{}/{}", self.execution(), self.scope.name(name))
     }
 
     /// Returns the input, as the JSON text that was submitted.

@@ -32,8 +32,14 @@ pub struct RunningHandlers {
     namespace: Namespace,
     link: Link,
     handlers: HashMap<String, Handler>,
-    /// The fence of each task that is to be reported.
-    fences: HashMap<Id, Fence>,
+    /// The attempt of each task that is to be reported.
+    reported: HashMap<Id, ReportedAttempt>,
+}
+
+/// An attempt whose end is to be reported.
+struct ReportedAttempt {
+    fence: Fence,
+    kind: String,
 }
 
 impl RunningHandlers {
@@ -45,13 +51,13 @@ impl RunningHandlers {
             namespace,
             link,
             handlers,
-            fences: HashMap::new(),
+            reported: HashMap::new(),
         }
     }
 
     /// Returns true if no handler runs whose end is to be reported.
     pub fn is_idle(&self) -> bool {
-        self.fences.is_empty()
+        self.reported.is_empty()
     }
 
     /// Starts the handlers of claimed executions. Returns the releases of those that cannot be started.
@@ -87,13 +93,13 @@ impl RunningHandlers {
     where
         Fut: Future<Output = Result<Return, Failure>> + Send + 'static,
     {
-        let fence = claim.fence;
+        let (fence, kind) = (claim.fence, claim.kind.clone());
         let (cancel, cancel_requested) = watch::channel(false);
         let context = Context::new(self.namespace.clone(), self.link.clone(), claim, cancel_requested);
         let (tracker, running) = (context.tracker().clone(), context.clone());
         // The handler is called inside its task, so that a panic of the call itself is caught there too.
         let task = self.tasks.spawn(steps::run(async move { run(running).await }, tracker));
-        self.fences.insert(task.id(), fence);
+        self.reported.insert(task.id(), ReportedAttempt { fence, kind });
         self.leases.insert(fence, task, cancel);
         context
     }
@@ -140,8 +146,9 @@ impl RunningHandlers {
                 Ok((id, HandlerEnd::Suspended(waits))) => (id, Op::Suspend { waits }),
                 Err(error) => (error.id(), op_of_error(error)),
             };
-            // A handler that lost its lease has no fence here and is not reported.
-            if let Some(fence) = self.fences.remove(&id) {
+            // A handler that lost its lease has no entry here and is not reported.
+            if let Some(ReportedAttempt { fence, kind }) = self.reported.remove(&id) {
+                log_failure(&fence, &kind, &op);
                 self.leases.end(&fence);
                 attempts.push(FinishedAttempt::new(fence, op));
             }
@@ -154,7 +161,7 @@ impl RunningHandlers {
     pub fn lose(&mut self, fence: &Fence) -> bool {
         let was_running = self.leases.lose(fence);
         if was_running {
-            self.fences.retain(|_, running| running != fence);
+            self.reported.retain(|_, running| running.fence != *fence);
         }
         was_running
     }
@@ -174,7 +181,7 @@ impl RunningHandlers {
                 "a handler does not reach an await point; it keeps running although its lease is released"
             );
         }
-        for (_, fence) in std::mem::take(&mut self.fences) {
+        for (_, ReportedAttempt { fence, .. }) in std::mem::take(&mut self.reported) {
             self.leases.end(&fence);
             attempts.push(FinishedAttempt::new(fence, Op::Release));
         }
@@ -190,6 +197,14 @@ impl Drop for AbortCall {
         if let Some(call) = &*self.0.borrow() {
             call.abort();
         }
+    }
+}
+
+/// Logs the failure of an attempt, so that it is found where the handler ran.
+fn log_failure(fence: &Fence, kind: &str, op: &Op) {
+    if let Op::Fail { message, class, .. } = op {
+        let (execution, attempt, class) = (fence.execution, fence.attempt, class.as_str());
+        tracing::warn!(%execution, attempt, kind, class, "the attempt failed: {message}");
     }
 }
 

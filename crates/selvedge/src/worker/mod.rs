@@ -272,6 +272,9 @@ impl Worker {
         let claim = self.settings.claim(kinds);
         // Every field is checked before the worker starts. The namespace is checked by the first call.
         claim.clone().check(NamespaceId(0), None)?;
+        let kinds = claim.kinds.as_deref().unwrap_or_default().join(", ");
+        let (instance, lanes) = (&claim.instance, claim.lanes.join(", "));
+        tracing::info!(instance, lanes, kinds, "the worker starts");
         Ok(Driver::new(self.namespace, self.settings, claim, self.handlers))
     }
 }

@@ -61,7 +61,7 @@ async fn a_failed_attempt_is_retried_with_the_next_number_and_the_same_idempoten
     assert_eq!(wait_for_end(&namespace, id).await, (Outcome::Completed, json!("at last")));
     let summary = worker.drain().await;
     assert_eq!((summary.completed, summary.failed), (1, 2));
-    let key = format!("{id}-0");
+    let key = id.to_string();
     for attempt in 0..3 {
         assert_eq!(attempts.recv().await, Some((attempt, key.clone())));
     }
@@ -69,18 +69,18 @@ async fn a_failed_attempt_is_retried_with_the_next_number_and_the_same_idempoten
 }
 
 #[tokio::test]
-async fn a_replay_runs_in_a_new_generation_with_another_idempotency_key() {
+async fn a_replay_runs_in_a_new_generation_with_the_same_idempotency_keys() {
     let (engine, namespace) = engine().await;
     let worker = Worker::new(namespace.clone(), "w")
         .handler("k", |ctx: Context| async move {
-            Ok::<_, Failure>((ctx.attempt(), ctx.generation(), ctx.idempotency_key()))
+            Ok::<_, Failure>((ctx.attempt(), ctx.generation(), ctx.idempotency_key(), ctx.step_key("charge")))
         })
         .start()
         .expect("the worker starts");
     let id = submit(&namespace, Submission::new("k")).await;
-    assert_eq!(wait_for_end(&namespace, id).await.1, json!([0, 0, format!("{id}-0")]));
+    assert_eq!(wait_for_end(&namespace, id).await.1, json!([0, 0, id, format!("{id}/charge")]));
     namespace.replay(id).await.expect("the execution is replayed");
-    assert_eq!(wait_for_end(&namespace, id).await.1, json!([1, 1, format!("{id}-1")]));
+    assert_eq!(wait_for_end(&namespace, id).await.1, json!([1, 1, id, format!("{id}/charge")]));
     worker.drain().await;
     engine.shutdown().await;
 }
@@ -227,7 +227,7 @@ async fn a_worker_with_invalid_settings_does_not_start() {
 over_http_too! {
     each_kind_runs_its_handler_and_the_result_is_stored,
     a_failed_attempt_is_retried_with_the_next_number_and_the_same_idempotency_key,
-    a_replay_runs_in_a_new_generation_with_another_idempotency_key,
+    a_replay_runs_in_a_new_generation_with_the_same_idempotency_keys,
     a_panic_becomes_a_failure_and_the_worker_continues,
     input_of_another_type_fails_without_a_retry,
     a_handler_may_put_its_execution_back_without_a_charged_retry,

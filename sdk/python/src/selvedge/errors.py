@@ -16,12 +16,23 @@ class SelvedgeError(Exception):
     """The base of all exceptions of this package."""
 
 
+def headline(error: BaseException) -> str:
+    """Returns an exception as the last line of a traceback has it: `KeyError: 'order_id'`.
+
+    The exceptions of this package say everything in their message. A subclass of them is named.
+    """
+    kind, text = type(error), str(error)
+    if text and kind.__module__ == __name__:
+        return text
+    return f"{kind.__name__}: {text}" if text else kind.__name__
+
+
 class ConnectionFailed(SelvedgeError, ConnectionError):
     """The server could not be reached, or did not answer. The request may have taken effect."""
 
 
 class WaitTimeout(SelvedgeError, TimeoutError):
-    """The execution or flow has not ended within the given time. It goes on."""
+    """The execution or flow has not ended within the given time. It goes on. The message says why, if it is known."""
 
 
 class NotCompleted(SelvedgeError):

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import ssl
 import weakref
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+
+from .errors import ConnectionFailed
 
 DEFAULT_SERVER = "http://127.0.0.1:7878"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -98,6 +102,41 @@ class Pool:
         """Closes the connections."""
         if self._client is not None:
             self._client.close()
+
+
+def connection_failed(server: str, error: Exception) -> ConnectionFailed:
+    """Returns the exception for a request that got no answer, with the remedy that fits."""
+    message = f"{server} does not answer: {error!r}"
+    if is_certificate_error(error):
+        message = (
+            f"the certificate of {server} is not accepted: {error}; for a certificate of your own, name its authority "
+            "in SSL_CERT_FILE, or pass verify=ssl.create_default_context(cafile=…) to the client"
+        )
+    elif any(isinstance(cause, ConnectionRefusedError) for cause in _causes(error)):
+        message = (
+            f"{server} does not answer: no server listens there; start one with `selvedge dev`, or name another "
+            "address in SELVEDGE_SERVER or in the first argument of the client"
+        )
+    elif any(isinstance(cause, ssl.SSLError) for cause in _causes(error)):
+        message = (
+            f"{server} does not answer with TLS: {error}; a server without a certificate has an address with http://"
+        )
+    return ConnectionFailed(message)
+
+
+def is_certificate_error(error: BaseException) -> bool:
+    """Returns true if the certificate of the server was not accepted. A repetition would not be, either."""
+    return any(isinstance(cause, ssl.SSLCertVerificationError) for cause in _causes(error))
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yields an exception and what it was raised from."""
+    while error is not None:
+        yield error
+        # A name with several addresses fails with one error for each.
+        for part in getattr(error, "exceptions", ()):
+            yield from _causes(part)
+        error = error.__cause__ or error.__context__
 
 
 def backoff(attempt: int) -> float:

@@ -66,7 +66,7 @@ class NodeOptions(TypedDict, total=False):
     tags: Mapping[str, str]
     delay: float | timedelta | datetime
     start_by: Seconds
-    retry: RetryPolicy | int
+    retry: RetryPolicy | int | Mapping[str, Any]
     attempt_timeout: Seconds
     deadline: Seconds
     retention: Seconds
@@ -96,7 +96,7 @@ def submission(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
         if name == "delay":
             body.update(delay(value, "delay_until_at"))
         elif name == "retry":
-            body["retry"] = value.to_json() if isinstance(value, RetryPolicy) else {"max_retries": value}
+            body["retry"] = _retry(value)
         elif name == "concurrency":
             body["concurrency"] = {"key": value[0], "limit": value[1]}
         elif name in _DURATIONS:
@@ -106,6 +106,20 @@ def submission(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
         else:
             raise TypeError(f"a submission has no option {name!r}")
     return body
+
+
+def _retry(value: RetryPolicy | int | Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns a retry policy as the API has it. A mapping has the fields of the API already."""
+    if isinstance(value, RetryPolicy):
+        return value.to_json()
+    if isinstance(value, Mapping):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return {"max_retries": value}
+    raise TypeError(
+        "retry is a RetryPolicy, the number of retries, or a mapping such as {'max_retries': 4}, "
+        f"not {type(value).__name__}"
+    )
 
 
 def delay(value: float | timedelta | datetime, until: str = "until_at") -> dict[str, Any]:

@@ -54,7 +54,7 @@ class Server:
     ) -> None:
         self._command = [binary or find_binary(), "dev" if manual_clock else "serve", "--store", store]
         if manual_clock:
-            self._command.append("--manual-clock")
+            self._command += ["--manual-clock", "--no-demo"]
         self._command += arguments
         self._listen = listen
         self._environment = environment or {}

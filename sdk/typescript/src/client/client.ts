@@ -24,6 +24,16 @@ export type ListOptions = Omit<api.ListExecutionsQuery, "cursor" | "limit">;
 
 /** The longest time that the server holds one request. */
 const LONGEST_WAIT_MS = 60_000;
+/** The longest time for asking why an execution or flow has not ended. */
+const EXPLAIN_TIMEOUT_MS = 2_000;
+/** The most reasons in the message of a wait that was too long. */
+const REASONS_MAX = 3;
+
+/** The subject of a wait. */
+interface WaitSubject {
+  noun: "execution" | "flow";
+  id: string;
+}
 
 /** A client of one server. Safe to share; it holds no state besides its settings. */
 export class Client {
@@ -105,20 +115,36 @@ export class Client {
   /** Waits for the end, whatever the outcome. */
   async ended<Output = unknown>(id: string, options?: WaitOptions): Promise<Ended<Output>> {
     const path = `${execution(id)}/result`;
-    const answer = await this.poll<api.GetExecutionResultAnswer>(path, `the execution ${id}`, options);
+    const answer = await this.poll<api.GetExecutionResultAnswer>(path, { noun: "execution", id }, options);
     return answer as Ended<Output>;
   }
 
   /** Reads an end until there is one. @internal */
-  async poll<T extends { outcome: string | null }>(path: string, name: string, options: WaitOptions = {}): Promise<T> {
+  async poll<T extends { outcome: string | null }>(
+    path: string,
+    of: WaitSubject,
+    options: WaitOptions = {},
+  ): Promise<T> {
     const { timeoutMs = Number.POSITIVE_INFINITY, signal } = options;
     const until = Date.now() + timeoutMs;
     for (;;) {
       const waitMs = Math.ceil(Math.max(0, Math.min(LONGEST_WAIT_MS, until - Date.now())));
       const answer = await this.transport.get<T>(path, { waitMs }, { waitMs, signal });
       if (answer.outcome !== null) return answer;
-      if (Date.now() >= until) throw new WaitTimeout(`${name} has not ended within ${timeoutMs} ms`);
+      if (Date.now() >= until) throw await this.#stillRunning(of, timeoutMs, signal);
     }
+  }
+
+  /** Returns the error for a wait that was too long, with what the server says about the reason, if it does. */
+  async #stillRunning({ noun, id }: WaitSubject, timeoutMs: number, signal?: AbortSignal): Promise<WaitTimeout> {
+    const said = await this.transport
+      .get<api.Explanation>(`/v1/${noun}s/${id}/explain`, {}, { retryForMs: 0, timeoutMs: EXPLAIN_TIMEOUT_MS, signal })
+      .then((explained) => ` ${stateAndReasons(explained)}.`)
+      .catch(() => "");
+    const command = noun === "execution" ? "selvedge explain" : "selvedge flow explain";
+    return new WaitTimeout(
+      `the ${noun} ${id} has not ended within ${timeoutMs} ms.${said} \`${command} ${id}\` says more`,
+    );
   }
 
   /** Says why an execution does not run, with every reason that holds now. */
@@ -249,4 +275,12 @@ function submission({ kind, input, ...options }: BatchItem): api.Submission {
   const hasKey = options.idempotencyKey || options.uniqueWhileActive || options.debounce;
   const id = options.id ?? (hasKey ? undefined : newId());
   return { ...options, id, kind: kindName(kind), input: input ?? null };
+}
+
+/** Returns the state of an execution or a flow, and the first reasons why it does not go on, as a sentence. */
+function stateAndReasons({ state, reasons }: api.Explanation): string {
+  // A flow says first how many members are open, and then what each waits for.
+  const messages = reasons.filter(({ code }) => code !== "members_open").map(({ message }) => message);
+  const said = `It is ${state.replaceAll("_", " ")}`;
+  return messages.length > 0 ? `${said}: ${messages.slice(0, REASONS_MAX).join("; ")}` : said;
 }

@@ -44,7 +44,11 @@ export class Flows {
 
   /** Waits for the end, whatever the outcome. */
   result(id: string, options?: WaitOptions): Promise<FlowEnded> {
-    return this.#client.poll<api.FlowResult>(`${flowPath(id)}/result`, `the flow ${id}`, options) as Promise<FlowEnded>;
+    return this.#client.poll<api.FlowResult>(
+      `${flowPath(id)}/result`,
+      { noun: "flow", id },
+      options,
+    ) as Promise<FlowEnded>;
   }
 
   /** Returns the graph with the current state of nodes, edges and groups. */

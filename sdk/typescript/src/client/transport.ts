@@ -37,6 +37,8 @@ export interface Call {
   headers?: Record<string, string>;
   /** The time for which the server may hold the request, in milliseconds. */
   waitMs?: number;
+  /** The longest time to wait for an answer, beyond `waitMs`. Default: `timeoutMs` of the client. */
+  timeoutMs?: number;
   /** The time for which the call is repeated. Default: `retryForMs` of the client. */
   retryForMs?: number;
   signal?: AbortSignal;
@@ -105,7 +107,7 @@ export class Transport {
         failure = problem;
       } catch (error) {
         if (call.signal?.aborted) throw call.signal.reason;
-        if (!(error instanceof ConnectionFailed)) throw error;
+        if (!(error instanceof ConnectionFailed) || isCertificateError(error)) throw error;
         failure = error;
       }
       if (Date.now() + delay > until) throw failure;
@@ -132,7 +134,7 @@ export class Transport {
   }
 
   async #once(method: string, path: string, body: string | undefined, call: Call): Promise<[number, string]> {
-    const limit = new Limit(this.#timeoutMs + (call.waitMs ?? 0), call.signal);
+    const limit = new Limit((call.timeoutMs ?? this.#timeoutMs) + (call.waitMs ?? 0), call.signal);
     const headers: Record<string, string> = { ...this.headers, ...call.headers };
     if (body !== undefined) headers["content-type"] = "application/json";
     try {
@@ -153,7 +155,16 @@ export class Transport {
     if (error instanceof ConnectionFailed) return error;
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
     const reason = cause instanceof Error ? cause.message || cause.name : String(cause);
-    return new ConnectionFailed(`${this.url} does not answer: ${reason}`, { cause: error });
+    const code = codeOf(error);
+    let message = `${this.url} does not answer: ${reason}`;
+    if (code === "ECONNREFUSED") {
+      message = `${this.url} does not answer: no server listens there; start one with \`selvedge dev\`, or name another address in SELVEDGE_SERVER or as url of the client`;
+    } else if (isCertificateError(error)) {
+      message = `the certificate of ${this.url} is not accepted: ${reason}; for a certificate of your own, name its authority in NODE_EXTRA_CA_CERTS when the program starts`;
+    } else if (code === "ERR_SSL_WRONG_VERSION_NUMBER" || code === "ERR_SSL_PACKET_LENGTH_TOO_LONG") {
+      message = `${this.url} does not answer with TLS: ${reason}; a server without a certificate has an address with http://`;
+    }
+    return new ConnectionFailed(message, { cause: error });
   }
 }
 
@@ -197,6 +208,32 @@ class Limit {
 /** Returns the time before a retry, with jitter so that clients do not retry together. */
 export function backoff(attempt: number): number {
   return Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** attempt) * (0.5 + Math.random() / 2);
+}
+
+/** Returns the code of an error or of its innermost cause that has one. */
+function codeOf(error: unknown): string | undefined {
+  const own = (error as { code?: unknown } | undefined)?.code;
+  const inner = error instanceof Error ? codeOf(error.cause) : undefined;
+  return inner ?? (typeof own === "string" ? own : undefined);
+}
+
+/** The codes with which Node says that a certificate was not accepted. */
+const CERTIFICATE_CODES = new Set([
+  "CERT_HAS_EXPIRED",
+  "CERT_NOT_YET_VALID",
+  "DEPTH_ZERO_SELF_SIGNED_CERT",
+  "ERR_TLS_CERT_ALTNAME_INVALID",
+  "INVALID_CA",
+  "INVALID_PURPOSE",
+  "SELF_SIGNED_CERT_IN_CHAIN",
+  "UNABLE_TO_GET_ISSUER_CERT",
+  "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
+  "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+]);
+
+/** Returns true if the certificate of the server was not accepted. A repetition would not be, either. */
+function isCertificateError(error: unknown): boolean {
+  return CERTIFICATE_CODES.has(codeOf(error) ?? "");
 }
 
 /** Returns true if repeating the request later may succeed. */

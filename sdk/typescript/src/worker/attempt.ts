@@ -33,6 +33,8 @@ export class Attempt {
   isEnding = false;
   /** The reason why the end was not accepted. */
   endError: unknown;
+  /** What the handler threw, if that fails the attempt. */
+  #failure: { thrown: unknown } | undefined;
 
   constructor(
     readonly client: Client,
@@ -118,14 +120,18 @@ export class Attempt {
     return String(this.#operations);
   }
 
-  /** Runs a handler until it returns, throws, is suspended or loses its lease, and reports the end. */
-  async run(handler: () => Promise<unknown>): Promise<End> {
+  /**
+   * Runs a handler until it returns, throws, is suspended or loses its lease, and reports the end. `onFailure` gets what a
+   * handler threw before its failure is reported.
+   */
+  async run(handler: () => Promise<unknown>, onFailure: (thrown: unknown) => void): Promise<End> {
     const returned = handler().then(
       (value) => this.#opOfValue(value),
       (error) => this.#opOfError(error),
     );
     const op = await Promise.race([returned, this.#overtaken]);
     if (op === undefined || this.#isLost) return this.#isPaid ? "suspended" : "aborted";
+    if (op[0] === "fail" && this.#failure) onFailure(this.#failure.thrown);
     return this.end(op);
   }
 
@@ -173,6 +179,7 @@ export class Attempt {
     if (this.isCancelled) return ["cancelled", { message }];
     if (error instanceof Delay) return ["delay", error.until];
     if (error instanceof Release) return ["release", {}];
+    this.#failure = { thrown: error };
     if (error instanceof Retry) return ["fail", { message, class: "transient", retry_after_ms: error.afterMs }];
     return ["fail", { message, class: error instanceof Permanent ? "permanent" : "transient" }];
   }

@@ -111,9 +111,20 @@ export class Context {
     return this.#claim.traceparent;
   }
 
-  /** A key for calls to other services: the same in every attempt of this execution, another after a replay. */
+  /**
+   * A key for calls to other services: the id of the execution. It is the same in every attempt, also after a replay. A
+   * handler that makes several calls to one service needs a key for each: `stepKey`.
+   */
   get idempotencyKey(): string {
-    return `${this.executionId}-${this.generation}`;
+    return this.executionId;
+  }
+
+  /**
+   * Returns a key for the effect of the step of this name in this branch. It is the same in every attempt, also after a
+   * replay, and no other step of any execution has it.
+   */
+  stepKey(name: string): string {
+    return `${this.executionId}/${this.#scope.name(name)}`;
   }
 
   /** The client of the worker, for operations on other executions. */
@@ -171,7 +182,9 @@ export class Context {
   /**
    * Runs a function once and records its result. Later attempts get the recorded result without running it. The result
    * is stored as JSON, and the returned value is read from that JSON, so that every attempt sees the same value. An
-   * error is not recorded. A process that dies between the effect and the record runs the function again.
+   * error is not recorded. If the process dies between the effect and the record, a later attempt runs the function again;
+   * where that matters, pass `stepKey(name)` to the other service. A replay keeps the recorded steps with their results and
+   * runs only the others.
    */
   step<T>(name: string, run: () => T | Promise<T>): Promise<T> {
     return quiet(this.#step(name, run));

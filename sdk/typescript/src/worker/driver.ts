@@ -6,7 +6,7 @@
 import type { Client } from "../client/client.js";
 import { backoff, isTemporary } from "../client/transport.js";
 import { pause, within } from "../duration.js";
-import { Problem, problemOf, Superseded } from "../errors.js";
+import { Problem, problemOf, Retry, Superseded } from "../errors.js";
 import { fromWire } from "../fields.js";
 import { randomId } from "../ids.js";
 import type * as wire from "../wire.js";
@@ -14,7 +14,7 @@ import { Attempt, type End } from "./attempt.js";
 import type { Registered } from "./handlers.js";
 import { Heartbeat } from "./heartbeat.js";
 import type { FromLoop } from "./heartbeat-loop.js";
-import { messageOf } from "./json.js";
+import { messageOf, stackOf } from "./json.js";
 import type { Logger } from "./logger.js";
 import { type NextClaims, Reporter } from "./reporter.js";
 
@@ -91,6 +91,9 @@ export class Driver {
 
   /** Starts to work. Rejects if the server refuses the first claim. */
   async start(): Promise<void> {
+    const { instance, lanes, log } = this.#settings;
+    const kinds = [...this.#handlers.keys()].join(", ");
+    log.info(`the worker ${instance} starts; kinds: ${kinds}; lanes: ${lanes.join(", ")}`);
     await this.#heartbeat.start();
     try {
       await this.#claim(0);
@@ -224,7 +227,10 @@ export class Driver {
   }
 
   async #run(attempt: Attempt, handler: () => Promise<unknown>): Promise<void> {
-    await this.#settle(attempt, attempt.run(handler));
+    await this.#settle(
+      attempt,
+      attempt.run(handler, (thrown) => this.#logFailure(attempt, thrown)),
+    );
   }
 
   async #settle(attempt: Attempt, end: Promise<End>): Promise<void> {
@@ -240,6 +246,15 @@ export class Driver {
     this.#heartbeat.remove(lease_id);
     if (this.#running.size === 0) this.#onIdle?.();
     void this.#claimLoop();
+  }
+
+  /** Logs what a handler threw, with its stack, which the server does not store. A retry was asked for on purpose. */
+  #logFailure(attempt: Attempt, thrown: unknown): void {
+    const { log } = this.#settings;
+    const { execution, attempt: number } = attempt.fence;
+    const subject = `${attempt.claim.execution.kind}: attempt ${number} of ${execution}`;
+    if (thrown instanceof Retry) log.info(`${subject} is retried: ${messageOf(thrown)}`);
+    else log.error(`${subject} failed: ${stackOf(thrown)}`);
   }
 
   #onHeartbeat(message: FromLoop): void {

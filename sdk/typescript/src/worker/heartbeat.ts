@@ -1,4 +1,4 @@
-// Runs the heartbeats of a worker where a busy handler cannot stop them: on Node, Bun and Deno in a thread, elsewhere
+// Runs the heartbeats of a worker where a busy handler cannot stop them: on Node in a thread, elsewhere
 // on the main loop.
 
 import type * as wire from "../wire.js";

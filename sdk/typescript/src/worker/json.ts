@@ -1,11 +1,14 @@
 // JSON of the user: encoded once, with the limits of the server.
 
+import * as errors from "../errors.js";
 import { Permanent } from "../errors.js";
 
 /** The largest input, result or step, in bytes of UTF-8. */
 const PAYLOAD_LIMIT = 1024 * 1024;
 /** The server accepts 64 KiB of UTF-8, in which a character has at most three bytes for each unit of a string. */
 const MESSAGE_LIMIT = (64 * 1024) / 3;
+/** The most causes of an error that its message names. */
+const CAUSES_MAX = 8;
 
 /** Returns a value as JSON text. A value that JSON cannot carry, or that is too large, is a permanent failure. */
 export function encode(value: unknown, name: string): string {
@@ -22,16 +25,46 @@ export function encode(value: unknown, name: string): string {
   return text;
 }
 
-/** Returns the message of whatever was thrown, with its causes, cut to a length that the server accepts. */
+/** The errors of this package. Their messages say everything. */
+const ownErrors = new Set<unknown>(Object.values(errors));
+
+/**
+ * Returns the message of whatever was thrown, with the names of errors as the language prints them and with their causes, cut
+ * to a length that the server accepts: `TypeError: fetch failed: connect ECONNREFUSED 127.0.0.1:443`.
+ */
 export function messageOf(thrown: unknown): string {
   const messages: string[] = [];
-  for (let error = thrown; error !== undefined && messages.length < 8;) {
+  for (const error of chainOf(thrown)) {
     const message = error instanceof Error ? error.message || error.name : text(error);
     // Some errors already include the message of their cause.
-    if (!messages.some((earlier) => earlier.includes(message))) messages.push(message);
-    error = error instanceof Error ? error.cause : undefined;
+    if (!messages.some((earlier) => earlier.includes(message))) messages.push(headline(error));
   }
   return messages.join(": ").slice(0, MESSAGE_LIMIT) || "the handler failed without a message";
+}
+
+/** Returns where whatever was thrown comes from: its stack and those of its causes, as text for a log. */
+export function stackOf(thrown: unknown): string {
+  return chainOf(thrown)
+    .map((error) => (error instanceof Error && error.stack ? error.stack : headline(error)))
+    .join("\ncaused by ");
+}
+
+/** Returns an error and its causes. */
+function chainOf(thrown: unknown): unknown[] {
+  const chain: unknown[] = [];
+  for (let error = thrown; error !== undefined && chain.length < CAUSES_MAX;) {
+    chain.push(error);
+    error = error instanceof Error ? error.cause : undefined;
+  }
+  return chain;
+}
+
+/** Returns an error as the language prints it. A plain `Error` has a name that says nothing. */
+function headline(error: unknown): string {
+  if (!(error instanceof Error)) return text(error);
+  const { name, message } = error;
+  if (!message) return name;
+  return name === "Error" || ownErrors.has(error.constructor) ? message : `${name}: ${message}`;
 }
 
 function text(thrown: unknown): string {

@@ -1,6 +1,9 @@
 // The log of a worker.
 
-/** Where a worker logs. `console` fits. */
+/**
+ * Where a worker logs: its start and its end as information, what it repeats as warnings, what a handler threw as errors, with
+ * the stack. `console` fits.
+ */
 export interface Logger {
   info(message: string): void;
   warn(message: string): void;

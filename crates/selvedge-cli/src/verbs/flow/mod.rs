@@ -154,8 +154,8 @@ A file, with a default for its variable:
   name: report
   variables: {date: today}
   nodes:
-    - {name: load, kind: echo, input: {date: \"${date}\"}}
-    - {name: print, kind: echo}
+    - {name: load, kind: demo.echo, input: {date: \"${date}\"}}
+    - {name: print, kind: demo.echo}
   edges:
     - {from: load, to: print}
 

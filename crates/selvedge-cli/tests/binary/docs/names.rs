@@ -240,7 +240,7 @@ fn every_field_of_a_response_is_documented() {
     ];
     let submitted = call(
         "flows",
-        json!({"nodes": [{"name": "a", "kind": "echo"}, {"name": "b", "kind": "echo"}], "edges": [{"from": "a", "to": "b"}]}),
+        json!({"nodes": [{"name": "a", "kind": "demo.echo"}, {"name": "b", "kind": "demo.echo"}], "edges": [{"from": "a", "to": "b"}]}),
     );
     let flow = text(&submitted["flow"]["id"]);
     responses.push(get(&format!("{url}/flows/{flow}/result?wait_ms=30000")).1);

@@ -26,13 +26,14 @@ impl Context {
     /// attempts get the recorded result without running it. The record is committed when this returns.
     ///
     /// The name identifies the step and must be unique in the execution. Code around the step may change or be
-    /// reordered, because nothing but steps is replayed. The result is stored as JSON, and the returned value is
+    /// reordered, because nothing but steps is replayed, as long as the handler still reaches every recorded step. The result is stored as JSON, and the returned value is
     /// deserialised from that JSON, so that every attempt sees the same value. A failure of the closure is not
     /// recorded.
     ///
     /// If the process dies after the effect of the closure and before the record is committed, a later attempt runs the
     /// closure again. Where that matters, make the effect itself idempotent: for example, pass
-    /// [`idempotency_key`](Context::idempotency_key) to the other service.
+    /// [`step_key`](Context::step_key) to the other service. A replay keeps the recorded steps with their results and
+    /// runs only the others.
     ///
     /// The following are permanent failures, because they mean that the code no longer fits the recorded steps: a
     /// recorded result of another type, a name that was recorded by a wait or another operation, a name that is used

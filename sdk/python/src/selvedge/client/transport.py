@@ -16,8 +16,8 @@ from typing import Any
 
 import httpx
 
-from ..errors import ConnectionFailed, Problem, problem
-from ..http import AsyncPool, Settings, backoff
+from ..errors import Problem, problem
+from ..http import AsyncPool, Settings, backoff, connection_failed, is_certificate_error
 from ..values import dumps
 
 RETRIED = (429, 503)
@@ -53,8 +53,12 @@ class Transport:
         headers: Mapping[str, str] | None = None,
         wait: float = 0,
         retry_for: float | None = None,
+        timeout: float | None = None,
     ) -> Any:
-        """Sends a request until it is answered, for up to `retry_for` seconds. Raises a `Problem` if it is refused."""
+        """Sends a request until it is answered, for up to `retry_for` seconds. Raises a `Problem` if it is refused.
+
+        `timeout` is the longest time in seconds for one try, by default that of the client.
+        """
         content = body if body is None or isinstance(body, bytes) else dumps(body)
         headers = {**(headers or {}), **({"Content-Type": "application/json"} if content is not None else {})}
         query = {name: value for name, value in (params or {}).items() if value is not None}
@@ -71,13 +75,15 @@ class Transport:
                     content=content,
                     params=query,
                     headers=headers,
-                    timeout=self.settings.timeout + wait,
+                    timeout=(self.settings.timeout if timeout is None else timeout) + wait,
                 )
                 if answer.status_code < 400:
                     return json.loads(answer.content) if answer.content else None
             except (httpx.RequestError, ValueError) as error:
                 # ValueError: something between the client and the server has answered in its place.
-                failure: Exception = ConnectionFailed(f"{self.settings.server} does not answer: {error!r}")
+                failure: Exception = connection_failed(self.settings.server, error)
+                if is_certificate_error(error):
+                    raise failure from error
                 failure.__cause__ = error
             else:
                 refusal = read_problem(answer.status_code, answer.content)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time as clock
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
@@ -11,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 from .. import types
-from ..errors import NotCompleted, WaitTimeout, problem
+from ..errors import NotCompleted, SelvedgeError, WaitTimeout, problem
 from ..flow import Flow
 from ..http import Settings
 from ..options import SubmitOptions, new_id, submission
@@ -31,6 +32,10 @@ O = TypeVar("O")  # noqa: E741
 
 LONGEST_WAIT = 30.0
 """The longest time in seconds for which one request waits for an end."""
+EXPLAIN_TIMEOUT = 2.0
+"""The longest time in seconds for asking why an execution or flow has not ended."""
+REASONS_MAX = 3
+"""The most reasons in the message of a wait that was too long."""
 
 
 class Client(Executions):
@@ -129,7 +134,7 @@ class Client(Executions):
     def _result(self, id: str, timeout: Seconds | None, convert: Converter | None) -> Any:
         ended = self.outcome(id, timeout)
         if ended is None:
-            raise WaitTimeout(f"the execution {id} has not ended after {timeout} s")
+            raise self._still_running("execution", id, timeout)
         outcome = ended["outcome"]
         if outcome != "completed":
             raise NotCompleted(id, str(outcome), ended["error"])
@@ -152,6 +157,16 @@ class Client(Executions):
             if deadline is not None and clock.monotonic() >= deadline:
                 return None
 
+    def _still_running(self, noun: Literal["execution", "flow"], id: str, timeout: Seconds | None) -> WaitTimeout:
+        """Returns the exception for a wait that was too long, with the reason if the server says one."""
+        message = f"the {noun} {id} has not ended after {timeout} s."
+        with contextlib.suppress(SelvedgeError):
+            path = f"/v1/{noun}s/{id}/explain"
+            explained = self.transport.call("GET", path, timeout=EXPLAIN_TIMEOUT, retry_for=0)
+            message += f" {state_and_reasons(explained)}."
+        command = "selvedge explain" if noun == "execution" else "selvedge flow explain"
+        return WaitTimeout(f"{message} `{command} {id}` says more")
+
     def submit_flow(self, flow: Flow) -> FlowRun:
         """Submits a flow."""
         body = flow.to_json()
@@ -168,7 +183,7 @@ class Client(Executions):
         """Waits for the end of a flow. Raises `WaitTimeout` if it has not ended in time."""
         ended = self._wait(f"/v1/flows/{id}/result", timeout)
         if ended is None:
-            raise WaitTimeout(f"the flow {id} has not ended after {timeout} s")
+            raise self._still_running("flow", id, timeout)
         return FlowResult(ended["outcome"], ended["results"], ended.get("result_refs", {}), ended["flow"])
 
     def get_flow(self, id: str) -> types.Flow:
@@ -272,3 +287,11 @@ def kind_of(kind: Any) -> tuple[str, Converter | None]:
     if isinstance(kind, Task):
         return kind.kind, kind.convert_output
     return str(kind), None
+
+
+def state_and_reasons(explained: types.Explanation) -> str:
+    """Returns the state of an execution or a flow, and the first reasons why it does not go on, as a sentence."""
+    # A flow says first how many members are open, and then what each waits for.
+    reasons = [reason["message"] for reason in explained["reasons"] if reason["code"] != "members_open"]
+    state = f"It is {explained['state'].replace('_', ' ')}"
+    return f"{state}: {'; '.join(reasons[:REASONS_MAX])}" if reasons else state

@@ -70,7 +70,7 @@ class Attempt:
         return self.fence[0]
 
     def __str__(self) -> str:
-        return f"execution {self.execution_id} attempt {self.fence[1]}"
+        return f"{self.claim['execution']['kind']}: execution {self.execution_id} attempt {self.fence[1]}"
 
     def encode(self, op: str, fields: dict[str, Any], raw: tuple[str, bytes] | None = None) -> bytes:
         """Serialises an operation of this attempt; `raw` is a field that is JSON already."""

@@ -63,8 +63,18 @@ class Context:
 
     @property
     def idempotency_key(self) -> str:
-        """A key for calls to other services. The same in every attempt; a replay has another."""
-        return f"{self.execution_id}-{self.generation}"
+        """A key for calls to other services: the id of the execution. The same in every attempt, also after a replay.
+
+        A handler that makes several calls to one service needs a key for each: `step_key`.
+        """
+        return self.execution_id
+
+    def step_key(self, name: str) -> str:
+        """Returns a key for the effect of the step of this name in this branch.
+
+        The same in every attempt, also after a replay. No other step of any execution has it.
+        """
+        return f"{self.execution_id}/{self._name(name)}"
 
     @property
     def kind(self) -> str:
@@ -130,7 +140,8 @@ class Context:
         recorded. A plain function runs in a thread.
 
         If the process dies after the effect of the function and before the record, a later attempt runs it again. Where
-        that matters, pass `ctx.idempotency_key` to the other service.
+        that matters, pass `ctx.step_key(name)` to the other service. A replay keeps the recorded steps with their
+        results and runs only the others.
         """
         full_name = self._request(name)
         tracker = self._attempt.tracker

@@ -85,7 +85,8 @@ class Driver:
 
     async def run(self) -> None:
         """Works until `drain` is called or the server asks for it, then finishes what it holds and departs."""
-        log.info("worker %s starts", self._settings.instance)
+        kinds, lanes = ", ".join(self._tasks), ", ".join(self._settings.lanes)
+        log.info("worker %s starts; kinds: %s; lanes: %s", self._settings.instance, kinds, lanes)
         self._heartbeat.start()
         reporting = self._loop.create_task(self._reporter.run())
         claiming = self._loop.create_task(self._claim_until_drained())

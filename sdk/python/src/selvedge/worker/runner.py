@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from ..errors import Delay, Permanent, Release, Retry
+from ..errors import Delay, Permanent, Release, Retry, headline
 from ..options import delay
 from ..task import Task
 from ..values import dumps, milliseconds
@@ -69,8 +69,8 @@ class Item(Generic[T]):
 
     @property
     def idempotency_key(self) -> str:
-        """A key for calls to other services. The same in every attempt."""
-        return f"{self.execution_id}-{self._attempt.claim['execution']['generation']}"
+        """A key for calls to other services: the id of the execution. The same in every attempt, and after a replay."""
+        return self.execution_id
 
     @property
     def cancelled(self) -> bool:
@@ -149,16 +149,16 @@ def failure(attempt: Attempt, error: BaseException) -> bytes:
     if isinstance(error, Delay):
         return attempt.encode("delay", delay(error.until))
     if isinstance(error, Permanent):
-        log.info("%s failed: %s", attempt, error)
-        return _fail(attempt, str(error), "permanent")
+        log.warning("%s failed and is not retried: %s", attempt, headline(error), exc_info=error.__cause__)
+        return _fail(attempt, headline(error), "permanent")
     if isinstance(error, Retry):
-        log.info("%s is retried: %s", attempt, error)
+        log.info("%s is retried: %s", attempt, headline(error))
         fields = {} if error.after is None else {"retry_after_ms": milliseconds(error.after)}
-        return _fail(attempt, str(error), "transient", fields)
+        return _fail(attempt, headline(error), "transient", fields)
     log.warning("%s failed", attempt, exc_info=error)
     if isinstance(error, SystemExit):
         return _fail(attempt, f"the handler called sys.exit({error.code!r})", "transient")
-    return _fail(attempt, str(error) or type(error).__name__, "transient")
+    return _fail(attempt, headline(error), "transient")
 
 
 def _fail(attempt: Attempt, message: str, kind: str, fields: dict[str, Any] | None = None) -> bytes:

@@ -78,6 +78,10 @@ class SyncContext:
         """Set when the execution should stop: its cancel was requested, or its lease is lost."""
         return self.context._attempt.cancelled_in_thread
 
+    def step_key(self, name: str) -> str:
+        """Returns a key for the effect of the step of this name in this branch, like `Context.step_key`."""
+        return self.context.step_key(name)
+
     def _call(self, operation: Coroutine[Any, Any, T]) -> T:
         """Runs an operation in the event loop. The thread counts as idle meanwhile."""
         tracker = self.context._attempt.tracker
