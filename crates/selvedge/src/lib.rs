@@ -100,8 +100,3 @@ pub use selvedge_engine::{
 };
 pub use selvedge_postgres::Settings as PostgresSettings;
 pub use selvedge_store::Store;
-
-/// Compiles and runs the blocks of the guide.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/sdk-rust.md")]
-struct Guide;

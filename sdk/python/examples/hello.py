@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+# region: hello
 import asyncio
 
 from selvedge import Client, Context, Worker
 
-# region: hello
 client = Client()
 worker = Worker(client)
 
@@ -28,8 +28,6 @@ async def main() -> str:
         return await demo()
 
 
-# endregion: hello
-
-
 if __name__ == "__main__":
     print(asyncio.run(main()))
+# endregion: hello

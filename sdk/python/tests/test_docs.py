@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import runpy
 from pathlib import Path
 
 import pytest
+
+import selvedge
 
 SCRIPT = Path(__file__).parent.parent.parent.parent / "scripts" / "docs-code"
 SOURCE = """import os
@@ -46,6 +50,42 @@ def run(root: Path, text: str, *arguments: str) -> int:
 def test_the_code_of_every_page_is_tested(capsys: pytest.CaptureFixture[str]) -> None:
     code = docs_code["main"]([])
     assert code == 0, capsys.readouterr().err
+
+
+def names_in(block: str) -> tuple[set[str], set[str]]:
+    """Returns the names that a block of Python imports, and those that it uses."""
+    tree = ast.parse(block)
+    imported = {
+        (alias.asname or alias.name).split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+    }
+    return imported, {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+def test_the_python_page_imports_what_its_blocks_use() -> None:
+    text = (SCRIPT.parent.parent / "docs" / "sdk-python.md").read_text()
+    imported: set[str] = set()
+    used: set[str] = set()
+    for block in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        found = names_in(block)
+        imported |= found[0]
+        used |= found[1]
+    modules = {"asyncio", "psycopg", "selvedge"}
+    others = {"aclosing", "timedelta", "datetime", "dataclass", "Any", "Server"}
+    missing = used & (set(selvedge.__all__) | modules | others) - imported
+    assert not missing, f"no block of docs/sdk-python.md imports {sorted(missing)}"
+
+
+def test_the_typescript_page_imports_what_its_blocks_use() -> None:
+    text = (SCRIPT.parent.parent / "docs" / "sdk-typescript.md").read_text()
+    blocks = "\n".join(re.findall(r"^```ts\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
+    statements = re.findall(r"^import (?:type )?\{?([^;]*?)\}? from ", blocks, re.MULTILINE)
+    imported = {name.strip().removeprefix("type ") for names in statements for name in names.split(",")}
+    used = {found for pair in re.findall(r"\bnew (\w+)|(?<![.\w])(until|quorum|anyOf|task|assert|test)[.(]", blocks) for found in pair}
+    missing = used - imported - {"", "Date", "Promise"}
+    assert not missing, f"no block of docs/sdk-typescript.md imports {sorted(missing)}"
 
 
 @pytest.mark.parametrize(

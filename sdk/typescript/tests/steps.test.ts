@@ -1,12 +1,12 @@
 // Durable steps, waits, branches, children and approvals. Waits of days run on a manual clock.
 
 import assert from "node:assert/strict";
-import { Flow, type Run, until as when } from "selvedge";
-import { clockTest, collect, deferred, timeoutMs, until } from "./support.js";
+import { Flow, type Run, until } from "selvedge";
+import { clockTest, collect, deferred, timeoutMs, until as eventually } from "./support.js";
 
 /** Waits until an execution is suspended. */
 async function suspended(run: Run): Promise<void> {
-  await until(async () => (await run.get()).state === "suspended");
+  await eventually(async () => (await run.get()).state === "suspended");
 }
 
 clockTest("a step runs once, and every attempt sees the same value", async (bed) => {
@@ -76,17 +76,17 @@ clockTest("conditions combine signals, times and operators", async (bed) => {
   const worker = bed.worker();
   worker.task("pack", async (ctx) => {
     // region: condition
-    const both = when.all(when.signal("paid"), when.any(when.signal("packed"), when.operator()));
+    const both = until.all(until.signal("paid"), until.any(until.signal("packed"), until.operator()));
     const { resumedBy, signals } = await ctx.wait("order", both);
     // endregion: condition
-    const late = await ctx.wait("late", when.sources(2, ["vote"]), { timeout: { hours: 1 } });
+    const late = await ctx.wait("late", until.sources(2, ["vote"]), { timeout: { hours: 1 } });
     return [resumedBy, signals.map((signal) => signal.name), late.resumedBy];
   });
   await worker.start();
   const run = await bed.submit("pack");
   await run.signal("packed");
   await run.signal("paid");
-  await until(async () => (await collect(bed.client.steps(run.id))).some((step) => step.name === "late"));
+  await eventually(async () => (await collect(bed.client.steps(run.id))).some((step) => step.name === "late"));
   await bed.server.advance({ hours: 2 });
   assert.deepEqual(await run.result({ timeoutMs }), ["condition", ["packed", "paid"], "timeout"]);
 });

@@ -1,4 +1,5 @@
-//! The Rust code of the guides in `docs/guides`, one module for each guide. `scripts/docs-code` copies the regions into the pages.
+//! The Rust code of the guides in `docs/guides`, one module for each guide, of `README.md` and of `docs/sdk-rust.md`.
+//! `scripts/docs-code` copies the regions into the pages.
 
 mod budgets;
 mod first_flow;
@@ -7,6 +8,7 @@ mod moving;
 mod operating;
 mod people;
 mod readme;
+mod sdk;
 mod steps;
 mod testing;
 mod workers;

@@ -22,7 +22,7 @@ async def test_an_order_is_charged_once_although_its_handler_runs_four_times(sel
         # region: order
         @worker.task("order")
         async def order(ctx: Context, cents: int) -> str:
-            receipt = await ctx.step("charge", charge, cents, key=ctx.idempotency_key)
+            receipt = await ctx.step("charge", charge, cents, key=ctx.step_key("charge"))
             if ctx.attempt == 0:
                 raise ConnectionError("the warehouse does not answer")  # the retry does not charge again
             await ctx.sleep("cooling-off", timedelta(days=1))
@@ -41,4 +41,4 @@ async def test_an_order_is_charged_once_although_its_handler_runs_four_times(sel
             # endregion: signal
             assert await run.result(timeout=30) == "receipt for 990, packed by ada"
             assert (await run.get())["attempts"] == 4
-    assert len(charges) == 1
+    assert charges == [f"{run.id}/charge"]

@@ -1,0 +1,35 @@
+"""The imports that the blocks of docs/sdk-python.md need; `tests/test_docs.py` checks that none is missing."""
+
+# ruff: noqa: F401
+from __future__ import annotations
+
+# region: imports
+import asyncio
+from contextlib import aclosing
+from datetime import timedelta
+from typing import Any
+
+import psycopg  # only for submit_in
+
+import selvedge.sync
+from selvedge import (
+    Client,
+    ConnectionFailed,
+    Context,
+    Flow,
+    Invalid,
+    Item,
+    NotCompleted,
+    NotFound,
+    Permanent,
+    Problem,
+    Retry,
+    RetryPolicy,
+    SyncContext,
+    Until,
+    Worker,
+    submit_in,
+)
+from selvedge.testing import Server
+
+# endregion: imports
