@@ -7,6 +7,7 @@ mod accessibility;
 mod approvals;
 mod browser;
 mod driver;
+mod ends;
 mod events;
 mod execution_page;
 mod executions;
