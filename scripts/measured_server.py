@@ -113,7 +113,8 @@ def serving(binary, store, *flags, command="serve"):
     """Runs a server on a store and returns its address. Its log is discarded, unless it fails to start."""
     with tempfile.TemporaryFile("w+") as log:
         arguments = [binary, command, "--store", store, "--listen", "127.0.0.1:0", *flags]
-        server = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=log, text=True)
+        # The server ends with this script, also if the script is killed.
+        server = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", *arguments], stdout=subprocess.PIPE, stderr=log, text=True)
         try:
             lines = (re.search(r"http://([0-9.:]+)", line) for line in server.stdout)
             address = next((found for found in lines if found), None)

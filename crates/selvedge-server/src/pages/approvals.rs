@@ -1,5 +1,6 @@
 //! The page `/approvals`: waitpoints that wait for an answer of a person, and those that were answered or have expired.
 
+use super::answer::{self, confirmation, further_lines, headline};
 use super::forms::call_button;
 use super::layout::{Page, Viewer, heading};
 use super::parts::{address, ago, empty, execution_link, labelled_state, maybe_ago, pager, user_text};
@@ -109,7 +110,8 @@ pub fn cards(waitpoints: &[Waitpoint], now: Timestamp, may_answer: bool) -> Mark
         div.cards {
             @for waitpoint in waitpoints.iter().filter(|waitpoint| waitpoint.is_open(now)) {
                 article.card.stack {
-                    h2.question { (user_text(waitpoint.prompt.as_deref().unwrap_or(&waitpoint.name))) }
+                    h2.question { (user_text(&headline(waitpoint))) }
+                    (further_lines(waitpoint))
                     dl.facts {
                         div { dt { "Asked" } dd { (user_text(&waitpoint.source)) } }
                         div { dt { "Since" } dd { (ago(waitpoint.created_at, now)) } }
@@ -123,19 +125,19 @@ pub fn cards(waitpoints: &[Waitpoint], now: Timestamp, may_answer: bool) -> Mark
     }
 }
 
-/// Shows the form that answers a waitpoint: a comment, and a button for each signal.
+/// Shows the form that answers a waitpoint: a comment, and a button for each answer, which asks once more.
 fn answers(waitpoint: &Waitpoint) -> Markup {
     let api = format!("/v1/waitpoints/{}", waitpoint.id);
-    let question = waitpoint.prompt.as_deref().unwrap_or(&waitpoint.name);
     let renew = "Make a new link? The old one no longer works.";
     let revoke =
         "Take the question back? Its link no longer works, and the execution waits for something else.";
     html! {
-        form.fields.needs-script data-call=(format!("POST {api}/answer")) data-done="Answered." method="post" {
-            label { "Comment" textarea name="payload.comment" rows="2" data-question=(question) {} }
+        form.fields.needs-script data-call=(format!("POST {api}/answer")) data-once method="post" {
+            label { "Comment" textarea name="payload.comment" rows="2" {} }
             div.actions {
-                @for choice in waitpoint.choices() {
-                    button type="submit" name="name" value=(choice) class=[(choice == &waitpoint.name).then_some("primary")] { (user_text(choice)) }
+                @for (signal, label) in answer::answers(waitpoint) {
+                    button type="submit" name="name" value=(signal) data-confirm=(confirmation(waitpoint, &label)) data-keep="Back"
+                        data-done=(format!("Answered: {label}.")) { (user_text(&label)) }
                 }
             }
         }
@@ -166,7 +168,7 @@ fn table(waitpoints: &[Waitpoint], now: Timestamp) -> Markup {
                             WaitpointStateName::Revoked => (StateName::Cancelled, "revoked"),
                         };
                         tr {
-                            td { (user_text(waitpoint.prompt.as_deref().unwrap_or(&waitpoint.name))) }
+                            td { (user_text(&headline(waitpoint))) }
                             td { (labelled_state(state.0, state.1)) }
                             td { (user_text(&waitpoint.source)) }
                             td.id { (execution_link(waitpoint.execution)) }

@@ -5,6 +5,7 @@
 //! pages moves it into the form and submits that; without a script a person pastes the token. From then on the token is in the
 //! bodies of forms only, and it alone authorises the answer, as in `/v1/waitpoints/{id}/signal`.
 
+use super::answer::{self, confirmation, further_lines, headline};
 use super::layout::{self, mark};
 use super::parts::{moment, user_text};
 use crate::AppState;
@@ -42,16 +43,17 @@ pub async fn answer(
     let (token, signal, comment) = (fields.text("token")?, fields.text("signal")?, fields.text("comment")?);
     let token = token.ok_or_else(no_token)?;
     let token = token.trim();
+    let (waitpoint, now) = state.engine.look_at_waitpoint(id, token).await?;
     let Some(signal) = signal else {
-        let (waitpoint, state) = state.engine.look_at_waitpoint(id, token).await?;
-        return Ok(frame(question(&waitpoint, state, token)));
+        return Ok(frame(question(&waitpoint, now, token)));
     };
+    let label = answer::label(&waitpoint, &signal);
     let payload = serde_json::json!({ "comment": comment }).to_string().into();
-    let draft = SignalDraft { name: Some(signal.clone()), payload, key: None };
+    let draft = SignalDraft { name: Some(signal), payload, key: None };
     state.engine.deliver(id, token, draft).await?;
     Ok(frame(html! {
         h1 { "Answered" }
-        p role="status" { "Your answer “" (user_text(&signal)) "” was delivered. You can close this page." }
+        p role="status" { "Your answer “" (user_text(&label)) "” was delivered. You can close this page." }
     }))
 }
 
@@ -66,7 +68,8 @@ fn frame(content: Markup) -> Response {
 
 fn question(waitpoint: &Waitpoint, state: WaitpointStateName, token: &str) -> Markup {
     html! {
-        h1 { (user_text(waitpoint.prompt.as_deref().unwrap_or(&waitpoint.name))) }
+        h1 { (user_text(&headline(waitpoint))) }
+        (further_lines(waitpoint))
         @match state {
             WaitpointStateName::Open => {
                 @if let Some(expires) = waitpoint.expires_at { p.faint { "Open until " (moment(expires)) " UTC." } }
@@ -74,8 +77,8 @@ fn question(waitpoint: &Waitpoint, state: WaitpointStateName, token: &str) -> Ma
                     input type="hidden" name="token" value=(token);
                     label { "Comment" textarea name="comment" rows="3" {} }
                     div.actions {
-                        @for choice in waitpoint.choices() {
-                            button type="submit" name="signal" value=(choice) class=[(choice == &waitpoint.name).then_some("primary")] { (user_text(choice)) }
+                        @for (signal, label) in answer::answers(waitpoint) {
+                            button type="submit" name="signal" value=(signal) data-confirm=(confirmation(waitpoint, &label)) data-keep="Back" { (user_text(&label)) }
                         }
                     }
                 }

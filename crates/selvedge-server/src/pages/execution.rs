@@ -7,6 +7,7 @@ use super::parts::{
     sentence, short, state, tags, user_text, words,
 };
 use super::payload::payload;
+use super::terminal::without_codes;
 use super::timeline::{Life, state_of_attempt};
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
@@ -94,8 +95,8 @@ impl Record {
                 @if may_submit { (super::again::show(&self.view)) }
             }
             section #explain data-live { h2 { (self.question()) } (explain(&self.explanation, self.now)) }
-            @if row.ended_at.is_none() && self.waitpoints.iter().any(|waitpoint| waitpoint.is_open(self.now)) {
-                section #waitpoints data-live {
+            section #waitpoints data-live {
+                @if row.ended_at.is_none() && self.waitpoints.iter().any(|waitpoint| waitpoint.is_open(self.now)) {
                     h2 { "Waits for an answer" }
                     (super::approvals::cards(&self.waitpoints, self.now, may_operate))
                 }
@@ -104,8 +105,8 @@ impl Record {
                 h2 { "Timeline" }
                 (self.life().draw(self.now))
             }
-            @if !self.attempts.is_empty() {
-                section #attempts data-live { h2 { "Attempts" } (attempt_table(&self.attempts, self.now)) }
+            section #attempts data-live {
+                @if !self.attempts.is_empty() { h2 { "Attempts" } (attempt_table(&self.attempts, self.now)) }
             }
             div.columns #payloads data-live { (self.payloads(&api)) }
             @if let Some(frames) = &self.frames { (self.log(frames, &api)) }
@@ -146,7 +147,10 @@ impl Record {
                     data-frames=[is_running.then_some(tail)] data-after=[last] data-limit=(FRAMES_MAX) {
                     (frame_table(&frames.frames))
                 }
-                @if is_running { p.faint.tail-state { "The last " (FRAMES_MAX) " frames. The attempt runs." } }
+                div.actions {
+                    @if is_running { p.faint.tail-state { "The last " (FRAMES_MAX) " frames. The attempt runs." } }
+                    button.needs-script type="button" data-log-end hidden { "↓ Go to the end" }
+                }
             }
         }
     }
@@ -300,7 +304,7 @@ fn attempt_table(attempts: &[Attempt], now: Timestamp) -> Markup {
 fn frame_text(data: &[u8]) -> String {
     let text =
         serde_json::from_slice::<String>(data).unwrap_or_else(|_| String::from_utf8_lossy(data).into_owned());
-    clipped(text.trim_end_matches('\n'), FRAME_MAX)
+    clipped(without_codes(&text).trim_end_matches('\n'), FRAME_MAX)
 }
 
 fn time_of_day(at: Timestamp) -> String {

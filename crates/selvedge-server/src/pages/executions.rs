@@ -140,7 +140,7 @@ pub async fn page(caller: Caller, mut query: Query) -> HandlerResult {
     let count = bounded(total.count, total.may_be_more);
     let content = html! {
         (heading(html! { "Executions" }, html! {
-            p.faint #total data-live data-matching=(selection::matching(&asked, &total, now)) {
+            p.faint #total data-live data-held-with="list" data-matching=(selection::matching(&asked, &total, now)) {
                 @if total.count > 0 || !total.may_be_more { (count) " match" @if total.count == 1 { "es" } }
             }
         }))

@@ -7,6 +7,7 @@
 
 mod actions;
 mod again;
+mod answer;
 mod approvals;
 mod approve;
 mod assets;
@@ -38,6 +39,7 @@ mod schedules;
 mod scrubber;
 mod selection;
 mod settings;
+mod terminal;
 mod timeline;
 mod webhook;
 mod webhooks;

@@ -31,6 +31,7 @@ pub fn bar() -> Markup {
         div.selection #selection role="region" aria-label="Selection" hidden {
             span data-count role="status" {}
             button.plain type="button" data-widen hidden {}
+            span.faint { "The list stays as it is until you clear the selection." }
             span.buttons {
                 button.danger type="button" data-action="cancel" { "Cancel" }
                 button type="button" data-action="replay" { "Replay" }

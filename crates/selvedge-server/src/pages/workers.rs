@@ -43,11 +43,16 @@ pub async fn page(caller: Caller, query: Query) -> HandlerResult {
         let Some(lease) = row.state.lease() else { continue };
         leases.of_instance.entry(lease.instance.clone()).or_default().push(row.id);
     }
-    let (live, ended): (Vec<&WorkerView>, Vec<&WorkerView>) =
-        workers.iter().take(WORKERS_MAX).partition(|worker| worker.end.is_none());
+    let (mut live, mut ended): (Vec<&WorkerView>, Vec<&WorkerView>) =
+        workers.iter().partition(|worker| worker.end.is_none());
+    // The order of the engine, by the time when they were seen, changes all the time.
+    live.sort_by_key(|worker| worker.sessions.first().map(|session| (&session.worker, &session.instance)));
+    let count = live.len();
+    live.truncate(WORKERS_MAX);
+    ended.truncate(WORKERS_MAX);
     let may_drain = caller.may(Permission::Work);
     let content = html! {
-        (heading(html! { "Workers" }, html! { p.faint #total data-live { (live.len()) " live" } }))
+        (heading(html! { "Workers" }, html! { p.faint #total data-live { (count) " live" } }))
         section #live data-live {
             h2 { "Live" }
             @if live.is_empty() {
@@ -55,6 +60,7 @@ pub async fn page(caller: Caller, query: Query) -> HandlerResult {
                     p { "A worker appears with its first claim: " code { "POST /v1/workers/{instance}/claim" } "." }
                 }))
             } @else { (table(&live, &leases, now, may_drain)) }
+            @if count > live.len() { p.faint { "The first " (live.len()) " of " (count) ", by name." } }
         }
         section #ended data-live {
             h2 { "Ended in the last 15 minutes" }

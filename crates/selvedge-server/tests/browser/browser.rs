@@ -11,9 +11,11 @@ use std::time::{Duration, Instant};
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The number of ports that chromedriver is started with.
 const PORTS_TRIED: usize = 10;
-/// Starts Chromium without a window, and without requests of its own.
-const FLAGS: [&str; 10] = [
+/// Starts Chromium without a window, and without requests of its own. The pipe is its connection to chromedriver: Chromium ends when
+/// the pipe closes, so also when chromedriver is killed.
+const FLAGS: [&str; 11] = [
     "--headless",
+    "--remote-debugging-pipe",
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",
@@ -40,7 +42,7 @@ pub enum Colours {
     Dark,
 }
 
-/// A process that is ended with the test. Chromium ends with its driver.
+/// A process that ends with the test.
 struct Process(Child);
 
 impl Drop for Process {
@@ -51,12 +53,12 @@ impl Drop for Process {
 }
 
 /// Starts chromedriver. Returns its process and its port, or none if it found no free port: it picks one for IPv4 and needs the same
-/// for IPv6, where another process may have it.
+/// for IPv6, where another process may have it. The kernel kills chromedriver when the thread of the test ends, also if the test is
+/// killed.
 fn start_driver() -> Option<(Process, u16)> {
-    let process = Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).spawn();
-    let mut process = Process(
-        process.expect("chromedriver is installed: scripts/install-packages chromium chromium-driver"),
-    );
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "chromedriver", "--port=0"]).stdout(Stdio::piped());
+    let mut process = Process(command.spawn().expect("setpriv of util-linux is installed"));
     let stdout = BufReader::new(process.0.stdout.take().expect("its output is captured"));
     let mut lines = stdout.lines().map(|line| line.expect("its output is text"));
     let port = lines.find_map(|line| {
@@ -64,11 +66,15 @@ fn start_driver() -> Option<(Process, u16)> {
             .nth(1)
             .and_then(|rest| rest.trim_end_matches('.').trim().parse().ok())
     });
+    if port.is_none() && process.0.wait().is_ok_and(|status| status.code() == Some(127)) {
+        panic!("chromedriver is missing: scripts/install-packages chromium chromium-driver");
+    }
     port.map(|port| (process, port))
 }
 
 /// A running browser.
 pub struct Browser {
+    /// Ended before its process.
     driver: Driver,
     _process: Process,
     /// The address of the server, to which all requests must go.
@@ -150,8 +156,12 @@ impl Browser {
     /// Presses keys, one after the other, wherever the page has its focus.
     pub async fn press(&self, keys: &str) {
         let strokes = keys.chars().flat_map(|key| {
-            // WebDriver has a code of its own for the return key.
-            let value = if key == '\n' { '\u{E007}' } else { key };
+            // WebDriver has codes of its own for the return key and the tabulator.
+            let value = match key {
+                '\n' => '\u{E007}',
+                '\t' => '\u{E004}',
+                other => other,
+            };
             ["keyDown", "keyUp"].map(|kind| json!({ "type": kind, "value": value.to_string() }))
         });
         let strokes: Vec<Value> = strokes.collect();
@@ -222,6 +232,5 @@ impl Browser {
             }
         }
         assert!(requests > 0, "the log of requests is empty");
-        self.driver.quit();
     }
 }

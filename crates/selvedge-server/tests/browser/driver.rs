@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// A session.
+/// A session. Its browser ends with it.
 pub struct Driver {
     address: String,
 }
@@ -49,15 +49,22 @@ impl Driver {
         let picture = call("GET", &format!("{}/screenshot", self.address), &Value::Null);
         STANDARD.decode(picture.as_str().unwrap_or_default()).expect("a picture is base64")
     }
+}
 
-    /// Ends the browser.
-    pub fn quit(&self) {
-        call("DELETE", &self.address, &Value::Null);
+impl Drop for Driver {
+    /// Ends the browser, so that it removes its profile. If that fails, it ends with its driver.
+    fn drop(&mut self) {
+        let _ = send("DELETE", &self.address, &Value::Null);
     }
 }
 
 /// Makes a call. An error of the driver ends the test.
 fn call(method: &str, url: &str, body: &Value) -> Value {
+    send(method, url, body).unwrap_or_else(|error| panic!("{method} {url} {body}: {error}"))
+}
+
+/// Makes a call. Returns its value, or the error.
+fn send(method: &str, url: &str, body: &Value) -> Result<Value, String> {
     let mut curl = Command::new("curl");
     curl.args(["--silent", "--show-error", "--max-time", "120", "--request", method, url]);
     // A script may be longer than an argument.
@@ -74,10 +81,13 @@ fn call(method: &str, url: &str, body: &Value) -> Value {
     stdin.write_all(body.to_string().as_bytes()).expect("curl reads the body");
     drop(stdin);
     let output = child.wait_with_output().expect("curl ends");
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{method} {url}: {error}");
-    let mut answer: Value = serde_json::from_slice(&output.stdout).expect("an answer is JSON");
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    let mut answer: Value = serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())?;
     let value = answer["value"].take();
-    assert!(value["error"].is_null(), "{method} {url} {body}: {value}");
-    value
+    match value["error"].is_null() {
+        true => Ok(value),
+        false => Err(value.to_string()),
+    }
 }

@@ -3,7 +3,7 @@
 use crate::address;
 use crate::browser::{Browser, Colours};
 use crate::support::{Server, op_with};
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn frames_appear_while_an_attempt_runs() {
@@ -23,6 +23,63 @@ async fn frames_appear_while_an_attempt_runs() {
     browser.wait_for("document.querySelector('#facts').innerText.includes('completed')").await;
     browser.wait_for("document.querySelector('#frames').hasAttribute('data-live')").await;
     assert_eq!(browser.eval("return window.stays").await, json!(true), "the page was not loaded again");
+    browser.finish().await;
+}
+
+/// Reports a frame of a running attempt.
+async fn write(server: &Server, claim: &Value, text: &str) {
+    let op = op_with("frame", claim, json!({ "kind": "stdout", "data": text }));
+    assert_eq!(server.report("i", op).await["ok"], true);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_opens_at_its_end_and_follows_until_a_person_scrolls_up() {
+    let server = Server::start().await;
+    let (id, claim) = server.submit_and_claim().await;
+    for number in 0..60 {
+        write(&server, &claim, &format!("line {number}\n")).await;
+    }
+    let browser = Browser::start(&address(&server), Colours::Light).await;
+    browser.open(&format!("/executions/{id}")).await;
+    let is_at_end = "((log) => log.scrollTop > 0 && log.scrollHeight - log.scrollTop - log.clientHeight < 2)(document.querySelector('#frames .log'))";
+    let end = "document.querySelector('[data-log-end]')";
+    browser.wait_for(is_at_end).await;
+    write(&server, &claim, "the first later line\n").await;
+    browser.wait_for("document.querySelector('#frames tbody').innerText.includes('the first later')").await;
+    browser.wait_for(is_at_end).await;
+    assert_eq!(browser.eval(&format!("return {end}.hidden")).await, json!(true));
+
+    browser.eval("document.querySelector('#frames .log').scrollTop = 200").await;
+    browser.wait_for(&format!("!{end}.hidden")).await;
+    write(&server, &claim, "the second later line\n").await;
+    browser.wait_for(&format!("{end}.innerText.includes('1 new')")).await;
+    assert_eq!(browser.eval("return document.querySelector('#frames .log').scrollTop").await, json!(200));
+    browser.screenshot("execution-log-light-1440", 1440).await;
+    browser.click("[data-log-end]").await;
+    browser.wait_for(&format!("{end}.hidden && {is_at_end}")).await;
+    write(&server, &claim, "the third later line\n").await;
+    browser.wait_for("document.querySelector('#frames tbody').innerText.includes('the third later')").await;
+    browser.wait_for(is_at_end).await;
+    // The log of an attempt that has ended opens at its end, too.
+    server.complete("i", &claim, json!(null)).await;
+    browser.wait_for("document.querySelector('#frames').hasAttribute('data-live')").await;
+    browser.wait_for(is_at_end).await;
+    browser.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_shows_no_codes_of_terminals() {
+    let server = Server::start().await;
+    let (id, claim) = server.submit_and_claim().await;
+    write(&server, &claim, "\u{1b}[32mINFO\u{1b}[0m earlier\n").await;
+    let browser = Browser::start(&address(&server), Colours::Light).await;
+    browser.open(&format!("/executions/{id}")).await;
+    write(&server, &claim, "\u{1b}[1;38;5;208mWARN\u{1b}(B\u{1b}[m \u{1b}]8;;https://example.com\u{1b}\\later\u{1b}]8;;\u{1b}\\\n").await;
+    let lines = "Array.from(document.querySelectorAll('#frames pre'), (line) => line.textContent)";
+    browser.wait_for("document.querySelectorAll('#frames pre').length === 2").await;
+    assert_eq!(browser.eval(&format!("return {lines}")).await, json!(["INFO earlier", "WARN later"]));
+    browser.open(&format!("/executions/{id}")).await;
+    assert_eq!(browser.eval(&format!("return {lines}")).await, json!(["INFO earlier", "WARN later"]));
     browser.finish().await;
 }
 

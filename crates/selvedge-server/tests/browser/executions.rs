@@ -2,7 +2,7 @@
 
 use crate::address;
 use crate::browser::{Browser, Colours};
-use crate::support::Server;
+use crate::support::{Server, text_of};
 use selvedge_engine::Options;
 use selvedge_memory::Clock;
 use serde_json::json;
@@ -162,19 +162,42 @@ async fn everything_that_matches_is_changed_by_a_bulk_job_whose_progress_is_show
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_list_follows_what_happens_and_keeps_the_selection() {
+async fn the_list_follows_what_happens() {
     let server = Server::start().await;
     submit(&server, 2, "mail").await;
     let browser = Browser::start(&address(&server), Colours::Light).await;
     browser.open("/executions").await;
     browser.wait_for("document.querySelector('.live').classList.contains('on')").await;
-    browser.click("input[name=ids]").await;
     submit(&server, 1, "late").await;
     browser.wait_for("document.querySelector('#list').innerText.includes('late')").await;
-    assert_eq!(
-        browser.eval("return document.querySelectorAll('input[name=ids]:checked').length").await,
-        json!(1)
-    );
-    browser.wait_for("document.querySelector('#selection').innerText.includes('1 execution selected')").await;
+    browser.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_list_stays_while_executions_are_selected() {
+    let server = Server::start().await;
+    submit(&server, 2, "mail").await;
+    let browser = Browser::start(&address(&server), Colours::Light).await;
+    browser.open("/executions?state=waiting").await;
+    browser.wait_for("document.querySelector('.live').classList.contains('on')").await;
+    browser.click("[data-every]").await;
+    browser.wait_for_text("The list stays as it is until you clear the selection.").await;
+    // The selected executions no longer match, and another one does.
+    let ids = browser
+        .eval("return Array.from(document.querySelectorAll('input[name=ids]'), (box) => box.value)")
+        .await;
+    for id in ids.as_array().into_iter().flatten() {
+        server.post(&format!("/v1/executions/{}/cancel", text_of(id)), json!({})).await;
+    }
+    submit(&server, 1, "late").await;
+    browser.wait_for("document.querySelector('.live').innerText.includes('changes wait')").await;
+    let selected = "Array.from(document.querySelectorAll('input[name=ids]:checked'), (box) => box.value)";
+    assert_eq!(browser.eval(&format!("return {selected}")).await, ids);
+    assert_eq!(browser.eval("return document.querySelectorAll('#list tbody tr').length").await, json!(2));
+    browser.screenshot("executions-held-light-1440", 1440).await;
+    browser.click("[data-unselect]").await;
+    browser.wait_for("document.querySelector('#list').innerText.includes('late')").await;
+    browser.wait_for("document.querySelectorAll('#list tbody tr').length === 1").await;
+    browser.wait_for("document.querySelector('.live').innerText === 'Live'").await;
     browser.finish().await;
 }

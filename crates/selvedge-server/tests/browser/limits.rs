@@ -20,7 +20,7 @@ pub async fn save(browser: &Browser) {
 /// Confirms the question of the page.
 pub async fn confirm(browser: &Browser) {
     browser.wait_for("document.querySelector('dialog.ask[open]')").await;
-    browser.click("dialog.ask button.danger").await;
+    browser.click("dialog.ask button[value=yes]").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,6 +7,7 @@ mod accessibility;
 mod approvals;
 mod browser;
 mod driver;
+mod ends;
 mod events;
 mod execution_page;
 mod executions;
@@ -180,7 +181,8 @@ async fn buttons_call_the_api() {
     let (_, execution) = fill(&server).await;
     let browser = Browser::start(&address(&server), Colours::Light).await;
     browser.open("/approvals").await;
-    browser.click("form[data-call] button.primary").await;
+    browser.click("form[data-call] button[value=approve]").await;
+    limits::confirm(&browser).await;
     browser.wait_for("document.body.innerText.includes('Nothing waits for an answer')").await;
     browser.open(&execution).await;
     browser.wait_for("document.querySelector('#facts').innerText.includes('waiting')").await;
@@ -206,7 +208,8 @@ async fn an_approver_answers_from_a_link_with_a_token() {
     assert_eq!(browser.eval("return location.hash").await, json!(""), "the token is not in the address");
     browser.screenshot("approve-light-390", 390).await;
     browser.click("button[name=signal]").await;
-    browser.wait_for("document.body.innerText.includes('was delivered')").await;
+    limits::confirm(&browser).await;
+    browser.wait_for_text("Your answer “Agree” was delivered").await;
     server.wait_for_state(&id, "waiting").await;
     browser.finish().await;
 }

@@ -30,3 +30,27 @@ async fn workers_show_what_they_hold_are_drained_and_end_with_a_reason() {
     browser.screenshot("workers-ended-light-1440", 1440).await;
     browser.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_keep_their_order_whoever_was_seen_last() {
+    let server = Server::start().await;
+    let claim = async |worker: &str, instance: &str| {
+        let body = json!({ "worker": worker, "lanes": ["default"], "max": 1 });
+        assert_eq!(server.post(&format!("/v1/workers/{instance}/claim"), body).await.status, 200);
+    };
+    let browser = Browser::start(&address(&server), Colours::Light).await;
+    for last in [("painter", "b"), ("clerk", "z"), ("painter", "a")] {
+        for (worker, instance) in [("painter", "a"), ("clerk", "z"), ("painter", "b"), last] {
+            claim(worker, instance).await;
+        }
+        browser.open("/workers").await;
+        let instances =
+            "Array.from(document.querySelectorAll('#live tbody td.id'), (cell) => cell.innerText)";
+        assert_eq!(
+            browser.eval(&format!("return {instances}")).await,
+            json!(["z", "a", "b"]),
+            "after {last:?}"
+        );
+    }
+    browser.finish().await;
+}

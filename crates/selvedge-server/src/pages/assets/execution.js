@@ -2,12 +2,55 @@
 "use strict";
 
 (() => {
-  const { say } = globalThis.selvedge;
+  const { say, hold } = globalThis.selvedge;
   const element = (name, className, text) => Object.assign(document.createElement(name), { className, textContent: text });
 
-  // The live log: frames are appended as they come, and the oldest rows are removed, so that the page stays small.
+  // The live log: frames are appended as they come, and the oldest rows are removed, so that the page stays small. It shows its end, unless
+  // the person scrolls up; then rows stay where they are.
+
+  // The distance from its end at which a log still follows, and the most rows of one that does not.
+  const NEAR_END_PX = 24;
+  const ROWS_MAX = 5000;
+  // The control codes of terminals, as in `terminal.rs`.
+  const CODES = /\x1b(?:\[[0-?]*[ -/]*(?:[@-~]|$)|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~]|)/g;
 
   let stream = null;
+  let follows = true;
+  let unseen = 0;
+  let top = 0;
+
+  function showEnd() {
+    const log = document.querySelector("#frames .log");
+    if (!log) return;
+    [follows, unseen] = [true, 0];
+    trim(log);
+    log.scrollTop = log.scrollHeight;
+    top = log.scrollTop;
+    showState();
+  }
+
+  function trim(log) {
+    const rows = log.querySelector("tbody");
+    while (rows.rows.length > (follows ? Number(log.dataset.limit) : ROWS_MAX)) rows.deleteRow(0);
+  }
+
+  function showState() {
+    const button = document.querySelector("[data-log-end]");
+    if (!button) return;
+    button.hidden = follows;
+    button.textContent = unseen > 0 ? `↓ Go to the end (${unseen} new)` : "↓ Go to the end";
+  }
+
+  document.addEventListener("scroll", ({ target: log }) => {
+    if (!log.matches?.("#frames .log")) return;
+    const [before, rest] = [top, log.scrollHeight - log.scrollTop - log.clientHeight];
+    top = log.scrollTop;
+    // The first pixel upwards counts: a smooth movement begins with small steps.
+    if (top < before && rest > 1) follows = false;
+    else if (!follows && rest < NEAR_END_PX) showEnd();
+    showState();
+  }, true);
+  document.addEventListener("click", (event) => { if (event.target.closest?.("[data-log-end]")) showEnd(); });
 
   function follow() {
     stream?.close();
@@ -28,32 +71,37 @@
   function append(log, frame) {
     if (Number(log.dataset.after ?? -1) >= frame.number) return;
     log.dataset.after = frame.number;
-    const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
     const row = document.createElement("tr");
-    const text = typeof frame.data === "string" ? frame.data.replace(/\n+$/, "") : JSON.stringify(frame.data);
+    const text = typeof frame.data === "string" ? frame.data.replace(CODES, "").replace(/\n+$/, "") : JSON.stringify(frame.data);
     const data = document.createElement("td");
     data.append(element("pre", "user-text", text.length > 4000 ? `${text.slice(0, 4000)}…` : text));
     row.append(element("td", "number faint", frame.number), element("td", "nowrap faint", frame.at.slice(11, 23)), element("td", "faint", frame.kind), data);
-    const rows = log.querySelector("tbody");
-    rows.append(row);
-    while (rows.rows.length > Number(log.dataset.limit)) rows.deleteRow(0);
-    if (atEnd) log.scrollTop = log.scrollHeight;
+    log.querySelector("tbody").append(row);
+    if (follows) { showEnd(); return; }
+    trim(log);
+    unseen += 1;
+    showState();
   }
 
   // The log of a running attempt is not replaced by the page's updates, except when another attempt begins or it ends.
   document.addEventListener("selvedge:replaced", (event) => {
     const [old, fresh] = [document.getElementById("frames"), event.detail.getElementById("frames")];
     if (!fresh) return;
+    const isSameAttempt = old?.dataset.attempt === fresh.dataset.attempt;
     if (!old) {
       document.getElementById("payloads")?.after(document.adoptNode(fresh));
-    } else if (old.hasAttribute("data-live") ? fresh.querySelector("[data-frames]") : old.dataset.attempt !== fresh.dataset.attempt || fresh.hasAttribute("data-live")) {
+    } else if (old.hasAttribute("data-live") ? fresh.querySelector("[data-frames]") : !isSameAttempt || fresh.hasAttribute("data-live")) {
+      // A log that ends stays while somebody reads in it.
+      if ((isSameAttempt && !follows) || hold(old)) return;
       old.replaceWith(document.adoptNode(fresh));
     } else {
       return;
     }
+    showEnd();
     follow();
   });
   document.addEventListener("visibilitychange", follow);
+  showEnd();
   follow();
 
   // Submitting again. The same content has the same key, so that a second click or a retry returns the first submission.

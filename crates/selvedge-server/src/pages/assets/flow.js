@@ -30,7 +30,7 @@
         if (!response.ok) throw new Error(`status ${response.status}`);
         const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
         if (!body.dataset.paused) return;
-        replace(fresh);
+        replace(fresh, true);
         history.replaceState(null, "", response.url);
       }
     } catch {

@@ -2,7 +2,8 @@
 //
 // A form with `data-call="METHOD /path"` calls the API with its fields as JSON; `{name}` in the path stands for the field `name`. A field
 // `rate.count` is the member `count` of the object `rate`. `data-type` says how text becomes JSON, `data-empty="null"` that an empty field
-// is sent as null, which lifts a limit. The detail of a refusal is shown beside the field that its `pointer` names.
+// is sent as null, which lifts a limit. The detail of a refusal is shown beside the field that its `pointer` names. `data-confirm` on a
+// form or a button is a question that is asked first, also of forms that do not call the API; `data-keep` is the label that declines.
 "use strict";
 
 (() => {
@@ -144,7 +145,7 @@
     clear(form);
     const isPreview = button?.hasAttribute("data-preview");
     const source = button?.dataset.call ? button : form;
-    if (source.dataset.confirm && !await ask(source.dataset.confirm, button?.textContent.trim() ?? "Continue", source.dataset.expect)) return;
+    if (!await isConfirmed(source, button)) return;
     button?.setAttribute("disabled", "");
     try {
       const [method, template] = source.dataset.call.split(" ");
@@ -165,13 +166,29 @@
       const secret = answer[source.dataset.reveals];
       if (secret) await reveal(source.dataset.revealTitle, (source.dataset.revealPrefix ? location.origin + source.dataset.revealPrefix : "") + secret);
       if (source.dataset.after) { location.assign(filled(form, source.dataset.after)); return; }
-      toast(outcome(source, answer), !("delivered" in answer) || answer.delivered);
+      toast(outcome(button?.dataset.done ? button : source, answer), !("delivered" in answer) || answer.delivered);
+      if (form.dataset.once !== undefined) settle(form, button);
+      // Open details would hold what the call has changed.
+      form.closest("[data-live] details")?.removeAttribute("open");
       document.dispatchEvent(new Event("selvedge:changed"));
     } catch (error) {
       refuse(form, error);
     } finally {
       button?.removeAttribute("disabled");
     }
+  }
+
+  // Asks the question of a button, or else of its form, if there is one.
+  async function isConfirmed(source, button) {
+    const { confirm, expect, keep } = button?.dataset.confirm ? button.dataset : source.dataset;
+    return !confirm || await ask(confirm, button?.textContent.trim() ?? "Continue", expect, keep);
+  }
+
+  // Removes the controls of a card that can be used once, so that it holds no update any more.
+  function settle(form, button) {
+    const card = form.closest("article") ?? form;
+    for (const part of all("form, details", card)) part.remove();
+    card.append(create("p", { className: "faint", textContent: button.dataset.done }));
   }
 
   // Says what a call did; a test of a webhook succeeds also if the receiver fails.
@@ -227,7 +244,8 @@
   function refuse(form, error) {
     const input = fieldAt(form, error.pointer);
     if (!input) {
-      const isVisible = form.offsetParent !== null && !form.matches("td form");
+      // A live region outside of a dialog would soon be replaced, with the message.
+      const isVisible = form.offsetParent !== null && (form.closest("dialog") || !form.closest("[data-live]"));
       if (isVisible) say(form, error.message, false); else toast(error.message, false);
       return;
     }
@@ -256,8 +274,8 @@
   // Dialogs.
 
   // Asks a question. Resolves to true if the person confirms; `expected` must be typed for that.
-  function ask(question, label, expected) {
-    const [yes, no] = [create("button", { className: "danger", type: "submit", value: "yes", textContent: label }), create("button", { type: "submit", value: "no", textContent: "Keep" })];
+  function ask(question, label, expected, keep) {
+    const [yes, no] = [create("button", { className: keep ? "primary" : "danger", type: "submit", value: "yes", textContent: label }), create("button", { type: "submit", value: "no", textContent: keep ?? "Keep" })];
     const text = create("p", { textContent: question, id: "question" });
     const typed = expected ? [create("label", { textContent: `Type ${expected} to confirm` }, create("input", { type: "text", autocomplete: "off", oninput: (event) => { yes.disabled = event.target.value !== expected; } }))] : [];
     yes.disabled = Boolean(expected);
@@ -368,10 +386,19 @@
     if (list && Intl.supportedValuesOf) list.append(...["UTC", ...Intl.supportedValuesOf("timeZone")].map((zone) => create("option", { value: zone })));
   }
 
-  document.addEventListener("submit", (event) => {
-    if (!event.target.matches("form[data-call]")) return;
-    event.preventDefault();
-    send(event.target, event.submitter);
+  let confirmed = null;
+  document.addEventListener("submit", async (event) => {
+    const { target: form, submitter: button } = event;
+    if (form.matches("form[data-call]")) {
+      event.preventDefault();
+      send(form, button);
+    } else if (button?.dataset.confirm && button !== confirmed) {
+      event.preventDefault();
+      if (!await isConfirmed(form, button)) return;
+      confirmed = button;
+      form.requestSubmit(button);
+      confirmed = null;
+    }
   });
   document.addEventListener("change", (event) => {
     if (event.target.matches("[data-switch]")) choose(event.target.form);

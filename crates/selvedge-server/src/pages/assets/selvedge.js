@@ -2,7 +2,8 @@
 //
 // Live regions: an element with an id and `data-live` is kept current. The body's `data-live-events` is the address of a stream
 // that says "changed", at most once a second; then the page is fetched again and the live elements that differ are replaced. While
-// the stream fails, the page is fetched every few seconds instead.
+// the stream fails, the page is fetched every few seconds instead. An element in which a person works is held: it stays as it is until
+// the person is done, and is fetched again then.
 "use strict";
 
 (() => {
@@ -39,27 +40,85 @@
     }
   }
 
-  function replace(fresh) {
+  // The ids of the elements that differ from the page of the server, but are held.
+  const held = new Set();
+  // The control that was pressed last. Its focus no longer holds its element, so that the person sees what it has changed.
+  let pressed = null;
+
+  const FIELDS = "input:not([type=checkbox], [type=radio], [type=hidden]), select, textarea";
+  const CONTROLS = "a, button, input, select, summary, textarea";
+
+  // Tells whether a field differs from what the server sent.
+  function isChanged(field) {
+    if (field.matches("[type=hidden], [type=range], dialog:not([open]) *")) return false;
+    if (field.matches("[type=checkbox], [type=radio]")) return field.checked !== field.defaultChecked;
+    if (field.tagName !== "SELECT") return field.value !== field.defaultValue;
+    const options = Array.from(field.options);
+    return field.selectedIndex !== Math.max(0, options.findIndex((option) => option.defaultSelected));
+  }
+
+  // Tells whether a person fills something in.
+  function isEdited(element) {
+    const isTyped = element.contains(document.activeElement) && document.activeElement.matches(FIELDS);
+    return isTyped || Boolean(one("dialog[open]", element) ?? one("dialog.ask[open]")) || all("input, select, textarea", element).some(isChanged);
+  }
+
+  // Tells whether a person fills something in, is there with the keyboard, has opened details or has selected text.
+  function isHeld(element) {
+    const [focused, selection] = [document.activeElement, document.getSelection()];
+    const isVisited = element.contains(focused) && focused !== pressed && focused.matches(":focus-visible");
+    const isSelected = selection !== null && !selection.isCollapsed && selection.containsNode(element, true);
+    const other = element.dataset.heldWith ? document.getElementById(element.dataset.heldWith) : null;
+    return isEdited(element) || isVisited || isSelected || one("details[open]", element) !== null || (other !== null && isHeld(other));
+  }
+
+  // Returns true if an element that differs has to stay for now.
+  function hold(element) {
+    if (!isHeld(element)) return false;
+    held.add(element.id);
+    return true;
+  }
+
+  // Replaces the live elements that differ. With `isAsked`, because the person has asked for it, only unsent input is kept.
+  function replace(fresh, isAsked = false) {
+    held.clear();
     for (const element of all("[data-live]")) {
       const update = fresh.getElementById(element.id);
       if (!update || (sources.has(element.id) && update.outerHTML === sources.get(element.id))) continue;
-      // A person who types into a region, or has a dialog of it open, keeps it.
-      if (element.contains(document.activeElement) && document.activeElement.matches("input:not([type=checkbox]), select, textarea")) continue;
-      if (one("dialog[open]", element)) continue;
       if (element.hasAttribute("data-patch") && patch(element, update)) continue;
+      if (isAsked ? isEdited(element) : hold(element)) continue;
       if (!element.hasAttribute("data-patch")) sources.set(element.id, update.outerHTML);
       keepView(element, update);
-      const focused = element.contains(document.activeElement) ? placeOf(document.activeElement) : null;
-      const selected = new Set(all("input[name=ids]:checked", element).map((box) => box.value));
-      for (const box of all("input[name=ids]", update)) box.checked = selected.has(box.value);
+      const focused = element.contains(document.activeElement) ? document.activeElement : null;
+      const successor = focused && successorOf(focused, element, update);
       const scrolled = one("[data-scroll]", element)?.scrollTop;
       element.replaceWith(document.adoptNode(update));
-      if (focused) all("a, button, input", update).find((place) => placeOf(place) === focused)?.focus({ preventScroll: true });
+      if (successor && pressed === focused) pressed = successor;
+      successor?.focus({ preventScroll: true });
       if (scrolled !== undefined) one("[data-scroll]", update)?.scrollTo(0, scrolled);
       prepare(update);
     }
     localTimes(document);
     document.dispatchEvent(new CustomEvent("selvedge:replaced", { detail: fresh }));
+  }
+
+  // Fetches the page again when an element is no longer held.
+  let isChecking = false;
+  function checkHeld() {
+    if (held.size === 0 || isChecking) return;
+    isChecking = true;
+    // The focus and the values have changed when all listeners have run.
+    setTimeout(() => {
+      isChecking = false;
+      const elements = Array.from(held, (id) => document.getElementById(id));
+      if (elements.some((element) => element && !isHeld(element))) refresh();
+    }, 50);
+  }
+
+  function followPerson() {
+    for (const type of ["focusin", "focusout", "input", "change", "reset", "toggle", "close", "click", "selectionchange"]) document.addEventListener(type, checkHeld, true);
+    document.addEventListener("click", (event) => { pressed = event.target.closest?.(CONTROLS) ?? null; }, true);
+    document.addEventListener("focusin", (event) => { if (event.target !== pressed) pressed = null; });
   }
 
   // Replaces only the parts of a picture that differ, if both have the same shape: pan, zoom and focus stay, and a large picture
@@ -79,9 +138,18 @@
     return true;
   }
 
-  // What tells an element that can have the focus from the others of its region.
-  function placeOf(element) {
-    return element.getAttribute("href") ?? element.dataset.key ?? element.closest("form")?.dataset.call ?? element.value;
+  // Two controls of a page are the same if they call the same with the same name and value.
+  function identityOf(control) {
+    const { key, opens, call } = control.dataset;
+    const attributes = ["id", "href", "name", "value"].map((name) => control.getAttribute(name));
+    return JSON.stringify([control.tagName, key, opens, call ?? control.closest("form")?.dataset.call, ...attributes]);
+  }
+
+  // Returns the control of the update that is the focused one, or null if that is not certain.
+  function successorOf(focused, element, update) {
+    const identity = identityOf(focused);
+    const [before, after] = [element, update].map((root) => all(CONTROLS, root).filter((control) => identityOf(control) === identity));
+    return before.length === 1 && after.length === 1 ? after[0] : null;
   }
 
   // Keeps pan and zoom of a picture that is replaced.
@@ -95,9 +163,10 @@
   }
 
   function setLive(on) {
+    const text = held.size === 0 ? "Live" : "Live; changes wait while you work here";
     for (const sign of all(".live")) {
       sign.classList.toggle("on", on);
-      sign.textContent = on ? "Live" : "Not connected; trying again";
+      sign.textContent = on ? text : "Not connected; trying again";
     }
   }
 
@@ -231,12 +300,13 @@
   }
 
   // For the other scripts, which add what they offer.
-  globalThis.selvedge = { refresh, replace, setLive };
+  globalThis.selvedge = { refresh, replace, hold };
 
   // A large picture is compared part by part instead.
   for (const element of all("[data-live]:not([data-patch])")) sources.set(element.id, element.outerHTML);
   prepare(document);
   localTimes(document);
+  followPerson();
   followPage();
   document.addEventListener("selvedge:changed", refresh);
   followKeys();
