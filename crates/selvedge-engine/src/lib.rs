@@ -299,6 +299,12 @@ impl Engine {
         self.inner.metrics.store_time()
     }
 
+    /// Returns the time until the clock of the store has caught up, if it stepped back; until then leases, delays and schedules
+    /// from before stand still. Zero otherwise.
+    pub fn clock_behind(&self) -> Duration {
+        self.inner.metrics.clock_steps().1
+    }
+
     /// Saves the minute rollups that have changed since the last save. A running engine does so by itself, every 10 s.
     pub async fn flush_rollups(&self) -> Result<(), Error> {
         Ok(self.inner.metrics.flush_rollups(&self.inner.store).await?)

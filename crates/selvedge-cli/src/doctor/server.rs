@@ -70,6 +70,13 @@ async fn ready(client: &Client) -> Finding {
         }
     };
     let store = text(&readiness, "/store");
+    if let Some(behind) = readiness["clock_behind_ms"].as_i64().filter(|behind| *behind > 0) {
+        let message = format!(
+            "the clock of the {store} store stepped back: leases, delays and schedules from before stand still for {}",
+            duration_ms(behind)
+        );
+        return Finding::new("ready", Level::Warning, message, "synchronise the clocks of the database servers");
+    }
     match readiness["uncovered_namespaces"].as_u64() {
         Some(count) if count > 0 => {
             let message = format!("no server does the background work of {count} namespaces");
