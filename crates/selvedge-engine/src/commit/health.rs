@@ -30,7 +30,9 @@ impl WriteHealth {
     pub fn record(&self, result: &Result<Transaction, Error>) {
         match result {
             Ok(transaction) if transaction.entry.is_some() => self.set(Ok(()), FRESH),
-            Err(error @ (Error::Unavailable(_) | Error::SchemaTooNew { .. })) => self.set(Err(error.clone()), FAILED),
+            Err(error @ (Error::Unavailable(_) | Error::SchemaTooNew { .. })) => {
+                self.set(Err(error.clone()), FAILED)
+            }
             Ok(_) | Err(_) => {}
         }
     }

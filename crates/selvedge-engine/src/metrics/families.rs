@@ -219,8 +219,11 @@ fn of_process(engine: &Engine) -> Vec<Family> {
             "Entries of the event log that this server could not read and passed.",
         )
         .with(unreadable),
-        Family::counter("store_clock_steps_back_total", "Times that this server saw the clock of the store step back.")
-            .with(clock_steps as f64),
+        Family::counter(
+            "store_clock_steps_back_total",
+            "Times that this server saw the clock of the store step back.",
+        )
+        .with(clock_steps as f64),
         Family::gauge(
             "store_clock_behind_seconds",
             "Time until the clock of the store has caught up after a step back.",

@@ -65,7 +65,8 @@ enum Step {
 
 impl Readings {
     fn take(&mut self, now: i64, asked_at: Instant, answered_at: Instant) -> Step {
-        let earliest = self.last.map(|(last, at)| last + asked_at.saturating_duration_since(at).as_micros() as i64);
+        let earliest =
+            self.last.map(|(last, at)| last + asked_at.saturating_duration_since(at).as_micros() as i64);
         self.last = Some((now, answered_at));
         let back = earliest.map_or(0, |earliest| earliest - now);
         if back >= SMALLEST {

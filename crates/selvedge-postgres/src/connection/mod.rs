@@ -18,8 +18,8 @@ pub mod schema;
 mod tls;
 
 pub use endpoint::Endpoint;
-pub use fence::Fence;
 pub use failure::{StatementError, Verdict, failure};
+pub use fence::Fence;
 pub use pool::{Abandoned, Connection, Connections};
 
 use crate::bounds::Bounds;

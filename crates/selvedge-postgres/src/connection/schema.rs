@@ -188,7 +188,8 @@ pub async fn read_version_of_store(client: &Client) -> Result<SchemaVersion, tok
         SimpleQueryMessage::Row(row) => Some(row),
         _ => None,
     });
-    let number = |row: &SimpleQueryRow, column| row.get(column).and_then(|text| text.parse().ok()).unwrap_or(0);
+    let number =
+        |row: &SimpleQueryRow, column| row.get(column).and_then(|text| text.parse().ok()).unwrap_or(0);
     let (found, minimum_reader) = rows.map(|row| (number(row, 0), number(row, 1))).next().unwrap_or_default();
     Ok(SchemaVersion { found, minimum_reader, known })
 }

@@ -79,7 +79,8 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        let is_empty = self.database.as_ref().and_then(|file| file.metadata().ok()).is_some_and(|file| file.len() == 0);
+        let is_empty =
+            self.database.as_ref().and_then(|file| file.metadata().ok()).is_some_and(|file| file.len() == 0);
         let owner = if is_empty { format!("\n\n{CREATING}\n") } else { String::new() };
         if let Err(error) = self.owner.write(&owner) {
             tracing::warn!(%error, "the owner could not be removed from the lock file");

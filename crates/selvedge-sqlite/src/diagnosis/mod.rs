@@ -86,7 +86,10 @@ fn examine(path: &Path, limits: &Limits) -> Vec<Finding> {
     };
     let owner = Owner::find(&path);
     if length == 0 && !owner.is_running() {
-        let message = format!("{} has no byte: its content was lost, or no server has created the store yet", path.display());
+        let message = format!(
+            "{} has no byte: its content was lost, or no server has created the store yet",
+            path.display()
+        );
         let remedy = "restore it from a backup, or remove it to start a new store";
         return vec![Finding::new("file", Level::Error, message, remedy)];
     }
@@ -135,7 +138,8 @@ fn uri(path: &Path, is_immutable: bool) -> String {
 fn content(connection: &mut Connection, limits: &Limits) -> Vec<Finding> {
     let version = schema::read_version(connection);
     // An older schema may lack tables that the check of the secret reads.
-    let is_readable = version.as_ref().is_ok_and(|version| !version.needs_migration() && !version.is_too_new());
+    let is_readable =
+        version.as_ref().is_ok_and(|version| !version.needs_migration() && !version.is_too_new());
     let mut findings = vec![version.map_or_else(|error| unreadable(&error), SchemaVersion::finding)];
     if is_readable {
         findings.push(secret(connection));

@@ -104,7 +104,8 @@ fn names(connection: &Connection) -> Names {
 fn tables(connection: &Connection) -> Tables {
     // Number and time of an entry are those of its commit. The bodies are compared separately. The copy keeps the secret beside
     // the file.
-    let compared = table_names(connection).into_iter().filter(|table| table != "log" && table != "kept_secret");
+    let compared =
+        table_names(connection).into_iter().filter(|table| table != "log" && table != "kept_secret");
     compared.map(|table| (table.clone(), rows(connection, &table))).collect()
 }
 
