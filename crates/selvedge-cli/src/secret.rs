@@ -1,11 +1,12 @@
-//! The root secret, from which the keys that sign waitpoint tokens are derived: from the environment, from a file, or
-//! else from the store.
+//! The root secret, from which the keys that sign waitpoint tokens are derived: from the environment, from a file, or else the
+//! one that the store keeps, in a file beside it or in itself.
 //!
 //! It cannot be given as a flag, because every user of a machine can see the flags of its processes. It is never
 //! printed.
 
 use crate::failure::Failure;
 use selvedge_core::token::Secret;
+use selvedge_store::SecretPlace;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
@@ -25,8 +26,8 @@ const CREATE: &str = "create one with: openssl rand -base64 32";
 pub struct ChosenSecret {
     /// The secret; none if the store keeps it.
     pub secret: Option<Secret>,
-    /// A sentence for the log that names the source.
-    pub source: String,
+    /// A sentence for the log that names the source; none if the store keeps the secret.
+    pub source: Option<String>,
 }
 
 /// Reads the secret from the environment or from `file`.
@@ -49,18 +50,31 @@ fn choose_blocking(variable: Option<OsString>, file: Option<&Path>) -> Result<Ch
             read_file(path, "the secret file", "--secret-file")?,
             format!("the secret file {}", path.display()),
         ),
-        (None, None) => {
-            let source = format!(
-                "waitpoint tokens are signed with a secret that the store keeps; set {VARIABLE} or {FILE_VARIABLE} to \
-                 keep it outside the store"
-            );
-            return Ok(ChosenSecret { secret: None, source });
-        }
+        (None, None) => return Ok(ChosenSecret { secret: None, source: None }),
     };
     let secret = Secret::new(without_line_end(bytes));
     let secret = secret.map_err(|error| Failure::Usage(format!("{from} {error}; {CREATE}")))?;
     let source = format!("waitpoint tokens are signed with the secret from {from}");
-    Ok(ChosenSecret { secret: Some(secret), source })
+    Ok(ChosenSecret { secret: Some(secret), source: Some(source) })
+}
+
+/// Writes to the log where a secret is that was not chosen. With API keys, one in the store is a danger.
+pub fn log_place(place: &SecretPlace, has_keys: bool) {
+    match place {
+        SecretPlace::Memory => {}
+        SecretPlace::File(path) => tracing::info!(
+            "waitpoint tokens are signed with the secret in {}; back it up with the store",
+            path.display()
+        ),
+        SecretPlace::Store if has_keys => tracing::warn!(
+            "the store contains the secret that signs waitpoint tokens: whoever reads a copy of it can sign them, too. Move the \
+             secret out of the store; selvedge doctor --store says how"
+        ),
+        SecretPlace::Store => tracing::info!(
+            "waitpoint tokens are signed with a secret that the store keeps; set {VARIABLE} or {FILE_VARIABLE} to keep it \
+             outside the store"
+        ),
+    }
 }
 
 /// Reads a file with a secret. `what` and `flag` name it in errors.
@@ -102,7 +116,7 @@ mod tests {
         for end in ["", "\n", "\r\n"] {
             let chosen = choose_blocking(Some(format!("{TEXT}{end}").into()), None).expect("a valid secret");
             assert_eq!(chosen.secret, Some(secret(TEXT)));
-            assert!(chosen.source.contains(VARIABLE) && !chosen.source.contains(TEXT), "{}", chosen.source);
+            assert!(chosen.source.is_some_and(|source| source.contains(VARIABLE) && !source.contains(TEXT)));
         }
         let chosen = choose_blocking(Some(format!("{TEXT}\n\n").into()), None).expect("a valid secret");
         assert_eq!(chosen.secret, Some(secret(&format!("{TEXT}\n"))), "only one line end is removed");
@@ -125,7 +139,6 @@ mod tests {
     #[test]
     fn without_a_secret_the_store_keeps_one() {
         let chosen = choose_blocking(None, None).expect("the secret is optional");
-        assert_eq!(chosen.secret, None);
-        assert!(chosen.source.contains("the store keeps") && chosen.source.contains(FILE_VARIABLE));
+        assert_eq!(chosen, ChosenSecret { secret: None, source: None });
     }
 }

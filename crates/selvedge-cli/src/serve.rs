@@ -59,7 +59,7 @@ pub struct Arguments {
     #[arg(long, env = "SELVEDGE_METRICS_LISTEN", value_name = "IP:PORT")]
     pub metrics_listen: Option<String>,
     /// Read the root secret of waitpoint tokens from this file; every server of a store needs the same secret. The
-    /// variable SELVEDGE_SECRET can hold the secret itself [default: a secret that the store keeps]
+    /// variable SELVEDGE_SECRET can hold the secret itself [default: a secret in a file beside a SQLite store, or in a Postgres store]
     #[arg(long, env = secret::FILE_VARIABLE, value_name = "PATH")]
     pub secret_file: Option<PathBuf>,
     /// Send traces by OTLP to this collector, for example http://127.0.0.1:4318 or https://collector.example.org [default:
@@ -184,8 +184,13 @@ impl Server {
                 return Err(failure);
             }
         };
-        tracing::info!("{source}");
         options.auth = settings.auth(admin_key, keys_required);
+        let inner = engine.clone().into_inner();
+        match (source, inner.secret_place()) {
+            (Some(source), _) => tracing::info!("{source}"),
+            (None, Some(place)) => secret::log_place(place, options.auth.is_on()),
+            (None, None) => {}
+        }
         match (options.auth.is_on(), options.auth.admin_key.is_some()) {
             (true, true) => tracing::info!("requests need an API key"),
             (true, false) => tracing::warn!(

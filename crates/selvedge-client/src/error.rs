@@ -1,5 +1,6 @@
 //! The errors of requests, each of which says what the caller can do.
 
+use crate::CertificateFault;
 use bytes::Bytes;
 use hyper::StatusCode;
 use serde::Deserialize;
@@ -21,6 +22,14 @@ pub enum Error {
         server: String,
         /// The cause.
         detail: String,
+    },
+    /// The certificate of the server is not accepted. Nothing was sent.
+    #[error("the certificate of the server at {server} {fault}")]
+    Certificate {
+        /// The address of the server.
+        server: String,
+        /// The reason.
+        fault: CertificateFault,
     },
     /// The connection broke, or the answer did not come in time: the request may have taken effect. Repeat it.
     #[error("no answer from the server at {server}: {detail}")]
@@ -71,7 +80,7 @@ impl Error {
     /// Reports whether the request may succeed if it is sent again unchanged.
     pub fn is_transient(&self) -> bool {
         match self {
-            Error::Unreachable { .. } | Error::NoAnswer { .. } => true,
+            Error::Unreachable { .. } | Error::Certificate { .. } | Error::NoAnswer { .. } => true,
             Error::Problem(problem) => matches!(problem.status, 408 | 429 | 502 | 503 | 504),
             Error::Answer { .. } | Error::Address { .. } | Error::Tls(_) | Error::Request(_) => false,
         }

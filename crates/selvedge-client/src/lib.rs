@@ -19,6 +19,7 @@
 //! ```
 
 mod address;
+mod certificate;
 mod client;
 mod error;
 mod event_stream;
@@ -28,6 +29,7 @@ mod response;
 mod retries;
 mod tls;
 
+pub use certificate::CertificateFault;
 pub use client::{Client, Options};
 pub use error::{Error, Problem};
 pub use event_stream::EventStream;

@@ -1,5 +1,6 @@
 //! A request: its parts, and the loop that sends it until it is answered.
 
+use crate::certificate::NoConnection;
 use crate::{Client, Error, EventStream, Page, Problem, Response, Retries};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -154,10 +155,11 @@ impl Request {
         let server = || self.client.server().to_owned();
         let request = self.build(resume_after)?;
         let answer = self.client.0.connections.request(request).await.map_err(|error| {
-            let detail = cause(&error);
-            match error.is_connect() {
-                true => Error::Unreachable { server: server(), detail },
-                false => Error::NoAnswer { server: server(), detail },
+            let (server, is_connect) = (server(), error.is_connect());
+            match NoConnection::of(&error) {
+                NoConnection::Certificate(fault) => Error::Certificate { server, fault },
+                NoConnection::Other(detail) if is_connect => Error::Unreachable { server, detail },
+                NoConnection::Other(detail) => Error::NoAnswer { server, detail },
             }
         })?;
         let status = answer.status();
@@ -202,13 +204,4 @@ impl Request {
         }
         builder.body(Full::new(body.unwrap_or_default())).map_err(|error| Error::Request(error.to_string()))
     }
-}
-
-/// Returns the innermost message of an error, which names the cause.
-fn cause(error: &dyn std::error::Error) -> String {
-    let mut innermost = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    innermost.to_string()
 }

@@ -24,7 +24,7 @@ impl Retries {
     /// `tries` the number of tries so far.
     pub(crate) fn delay(self, error: &Error, elapsed: Duration, tries: u32) -> Option<Duration> {
         let repeats = match error {
-            Error::Unreachable { .. } => self.when_unreachable,
+            Error::Unreachable { .. } | Error::Certificate { .. } => self.when_unreachable,
             error => error.is_transient(),
         };
         if !repeats {

@@ -20,6 +20,7 @@
 //! - [`json`]: the limits of the values that callers send;
 //! - [`digest`]: the fingerprints by which repeated calls are recognised;
 //! - [`api_key`]: API keys;
+//! - [`web_session`]: the key of sessions of the web pages;
 //! - [`bulk_job`]: bulk jobs;
 //! - [`webhook`]: webhooks and their deliveries;
 //! - [`inbox`]: submissions from SQL;
@@ -58,6 +59,7 @@ pub mod table;
 pub mod text;
 pub mod time;
 pub mod trace;
+pub mod web_session;
 pub mod webhook;
 pub mod work;
 

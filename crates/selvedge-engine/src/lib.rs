@@ -53,7 +53,7 @@ use registry::Registry;
 use selvedge_core::Name;
 use selvedge_core::name::NAME_LIMIT;
 use selvedge_core::token::Secret;
-use selvedge_store::Store;
+use selvedge_store::{SecretPlace, Store};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
@@ -86,8 +86,8 @@ pub struct Options {
     pub dispatch: bool,
     /// The values that apply where neither a caller nor its namespace gives one.
     pub defaults: ServerDefaults,
-    /// The root secret from which the keys of waitpoint tokens are derived. Default: a secret that is generated once
-    /// and kept in the store.
+    /// The root secret from which the keys of waitpoint tokens are derived. Default: a secret that is generated once and kept
+    /// in a file beside a SQLite store, or in a Postgres store.
     pub secret: Option<Secret>,
     /// Receives a span for every execution and attempt that ends. Default: none are made, and handlers get the span that
     /// submitted their execution.
@@ -151,6 +151,7 @@ struct Inner {
     /// The advances of a manual clock.
     advances: Advances,
     secret: Arc<Secret>,
+    secret_place: Option<SecretPlace>,
     options: Options,
 }
 
@@ -160,7 +161,8 @@ impl Engine {
         let metrics = Arc::new(Metrics::default());
         let store = metrics.metered(store);
         let registry = Arc::new(Registry::load(store.clone()).await?);
-        let secret = Arc::new(namespace::load_secret(&*store, options.secret.clone()).await?);
+        let (secret, secret_place) = namespace::load_secret(&*store, options.secret.clone()).await?;
+        let secret = Arc::new(secret);
         let waiting = Arc::new(WaitingClaims::new(registry.clone()));
         let waiters = Arc::new(Waiters::default());
         let (notifications, notification_receiver) = mpsc::unbounded_channel();
@@ -208,6 +210,7 @@ impl Engine {
             webhook_changes: Notify::new(),
             advances: Advances::default(),
             secret,
+            secret_place,
             options,
         };
         Ok(Engine { inner: Arc::new(inner) })
@@ -238,6 +241,11 @@ impl Engine {
     /// The durability of an acknowledged change, as a sentence for people.
     pub fn store_durability(&self) -> &'static str {
         self.inner.store.describe().durability
+    }
+
+    /// Returns the place where the store keeps the root secret; none if it was configured.
+    pub fn secret_place(&self) -> Option<&SecretPlace> {
+        self.inner.secret_place.as_ref()
     }
 
     /// The store, for benchmarks and checks.
@@ -289,6 +297,12 @@ impl Engine {
     /// Returns the time of the store, by the last query of the reconcilers; by the clock of this process before the first.
     pub fn store_time(&self) -> selvedge_core::Timestamp {
         self.inner.metrics.store_time()
+    }
+
+    /// Returns the time until the clock of the store has caught up, if it stepped back; until then leases, delays and schedules
+    /// from before stand still. Zero otherwise.
+    pub fn clock_behind(&self) -> Duration {
+        self.inner.metrics.clock_steps().1
     }
 
     /// Saves the minute rollups that have changed since the last save. A running engine does so by itself, every 10 s.

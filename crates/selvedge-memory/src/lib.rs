@@ -41,7 +41,7 @@ use selvedge_core::{
 use selvedge_store::{
     Decision, DeliveryPage, Demand, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Error,
     FlowDue, Head, LaneCounts, ListPage, LogLimit, ManualClock, NamespaceSettings, Notification, Overview,
-    ReconcilerScope, Store, Stored, Transaction,
+    ReconcilerScope, RootSecret, SecretPlace, Store, Stored, Transaction,
 };
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -377,8 +377,9 @@ impl Store for MemoryStore {
         self.read(|tables, _| tables.webhooks.deliveries(page))
     }
 
-    async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
-        Ok(self.tables().records.secret.get_or_insert_with(|| new.to_vec()).clone())
+    async fn root_secret(&self, new: &[u8]) -> Result<RootSecret, Error> {
+        let bytes = self.tables().records.secret.get_or_insert_with(|| new.to_vec()).clone();
+        Ok(RootSecret { bytes, place: SecretPlace::Memory })
     }
 
     async fn fetch_gates(&self, ids: &[GateId]) -> Result<Vec<Gate>, Error> {

@@ -29,10 +29,10 @@ impl PostgresStore {
         key(self.writers_key as u32)
     }
 
-    /// Holds the lock of a namespace, or of all. Never returns.
+    /// Holds the lock of a namespace, or of all. Returns only if this program has become too old to do the work.
     pub(crate) async fn hold_coverage(&self, namespace: Option<NamespaceId>) {
         let endpoint = self.endpoint.named("selvedge coverage");
-        loop {
+        while self.fence.check().is_ok() {
             match endpoint.open(&self.settings).await {
                 Ok((client, exchange)) => {
                     // Leaving this block drops both halves of the connection, which closes it.
@@ -49,13 +49,13 @@ impl PostgresStore {
         }
     }
 
-    /// Takes the lock, and returns when the connection is lost or silent.
+    /// Takes the lock, and returns when the connection is lost or silent, or this program too old.
     async fn keep_lock(&self, client: &Client, namespace: Option<NamespaceId>) {
         let second = namespace.map_or(EVERY_NAMESPACE, |namespace| namespace.0);
         // Nobody takes the lock exclusively, so it is granted at once.
         let mut statement =
             format!("select pg_advisory_lock_shared({}, {second})", self.coverage_key() as i32);
-        loop {
+        while self.fence.check().is_ok() {
             match timeout(self.settings.connect_timeout, client.batch_execute(&statement)).await {
                 Ok(Ok(())) => tokio::time::sleep(self.settings.listen_check).await,
                 Ok(Err(_)) | Err(_) => return,

@@ -76,6 +76,7 @@ pub struct PostgresStore {
     bounds: Arc<bounds::Bounds>,
     glances: Arc<read::glance::Glances>,
     history: Arc<connection::history::History>,
+    fence: Arc<connection::Fence>,
     listener: Mutex<Listener>,
     tries: transaction::Counters,
 }
@@ -98,7 +99,7 @@ impl PostgresStore {
         let readers = pool(settings.readers, Abandoned::Cancelled)?;
         let background = pool(settings.background, Abandoned::Cancelled)?;
         let writers_key = schema::writers_key(&background).await?;
-        let connection::Caches { bounds, glances, log, history, .. } = caches;
+        let connection::Caches { bounds, glances, log, history, fence, .. } = caches;
         let server = uuid::Uuid::new_v4().simple().to_string();
         let store = PostgresStore {
             writers,
@@ -113,6 +114,7 @@ impl PostgresStore {
             bounds,
             glances,
             history,
+            fence,
             tries: transaction::Counters::default(),
         };
         store.create_partitions().await?;

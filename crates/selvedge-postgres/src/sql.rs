@@ -221,6 +221,7 @@ statements! {
     DIAGNOSIS_LIST_INVALID_INDEXES = "diagnosis/list_invalid_indexes";
     DIAGNOSIS_LIST_SETTINGS = "diagnosis/list_settings";
     DIAGNOSIS_LIST_SNAPSHOTS = "diagnosis/list_snapshots";
+    DIAGNOSIS_READ_SECRET = "diagnosis/read_secret";
     DIAGNOSIS_READ_SERVER = "diagnosis/read_server";
     EXECUTIONS_COUNT_ACTIVE = "executions/count_active";
     EXECUTIONS_COUNT_BY_LANE = "executions/count_by_lane";

@@ -24,7 +24,7 @@ use selvedge_core::{
 use selvedge_store::{
     Decision, DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Error, FlowDue, Head,
     InboxCounts, LaneCounts, ListPage, LogLimit, NamespaceSettings, Notification, Overview, ProjectionLease,
-    ProjectionPage, ReconcilerScope, Store, Stored, Transaction,
+    ProjectionPage, ReconcilerScope, RootSecret, SecretPlace, Store, Stored, Transaction,
 };
 use uuid::Uuid;
 
@@ -295,8 +295,8 @@ impl Store for PostgresStore {
         self.delete_old_inbox_rows(limit).await
     }
 
-    async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
-        self.keep_secret(new).await
+    async fn root_secret(&self, new: &[u8]) -> Result<RootSecret, Error> {
+        Ok(RootSecret { bytes: self.keep_secret(new).await?, place: SecretPlace::Store })
     }
 
     async fn fetch_gates(&self, ids: &[GateId]) -> Result<Vec<Gate>, Error> {

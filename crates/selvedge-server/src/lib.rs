@@ -133,7 +133,7 @@ struct SharedOptions {
 impl AppState {
     fn new(engine: Engine, shutdown: ShutdownWatch, options: &Options) -> AppState {
         let bodies = BodyRoom::new(options);
-        let auth = Arc::new(Auth::new(options.auth.clone()));
+        let auth = Arc::new(Auth::new(options.auth.clone(), &engine));
         let (http_metrics, draining) = (options.metrics.clone(), options.draining.clone());
         let shared = Arc::new(SharedOptions {
             webhooks: Arc::new(options.webhooks.clone()),

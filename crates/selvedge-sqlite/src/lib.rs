@@ -7,6 +7,7 @@
 //! - `streams`, `record`, `gates`: streams with their frames; signals, steps and waitpoints; gates with the executions
 //!   that they hold, and the ledger: each read, loaded and saved;
 //! - `read/`: reads outside of transactions; `log/`: the event log and its window;
+//! - `secret`: the root secret, in a file beside the database;
 //! - `clock`: the store's time, which never goes back; `diagnosis/`: the examination of a file from outside.
 //!
 //! Only the files in `sql/` and `migrations/` contain statements about rows; `sql` names them. A crash at any instruction
@@ -28,6 +29,7 @@ mod row;
 mod save;
 mod save_flow;
 mod schedules;
+mod secret;
 mod sql;
 mod store;
 mod streams;
@@ -57,9 +59,11 @@ pub async fn migrate(path: &Path) -> Result<Migrated, Error> {
     let path = path.to_owned();
     let migrated = tokio::task::spawn_blocking(move || {
         let path = connection::locate(&path)?;
-        let _lock = Lock::acquire(&path)?;
+        let lock = Lock::acquire(&path)?;
         files::check_name(&path)?;
-        schema::migrate(&mut connection::writer(&path)?)
+        let migrated = schema::migrate(&mut connection::writer(&path)?)?;
+        lock.write_owner(None);
+        Ok(migrated)
     });
     migrated.await.unwrap_or_else(|error| Err(Error::Failed(format!("the file was not migrated: {error}"))))
 }
@@ -68,6 +72,7 @@ pub async fn migrate(path: &Path) -> Result<Migrated, Error> {
 /// [`close`](selvedge_store::Store::close) does the same without blocking the thread.
 #[derive(Debug)]
 pub struct SqliteStore {
+    path: PathBuf,
     clock: Arc<Clock>,
     readers: Arc<Readers>,
     figures: Arc<Figures>,
@@ -100,10 +105,12 @@ impl SqliteStore {
             other => other,
         })?;
         schema::migrate(&mut connection)?;
+        lock.write_owner(None);
         let claim = Claim { epoch: Epoch::raise(&mut connection)?, files: Files::of(&path)? };
         let floor = connection
             .query_row(&sql::CLOCK_READ_FLOOR, (), |row| row.get(0))
             .map_err(connection::failure::failure)?;
+        files::warn_of_readable(&path);
         let clock = Arc::new(Clock::starting_at(floor));
         let figures = Arc::new(Figures::default());
         let writer = Writer::new(connection, claim, clock.clone(), figures.clone())?;
@@ -118,7 +125,8 @@ impl SqliteStore {
             .map_err(|error| Error::Unavailable(format!("the writer's thread did not start: {error}")))?;
         Ok(SqliteStore {
             clock,
-            readers: Readers::new(path, lock.clone()),
+            readers: Readers::new(path.clone(), lock.clone()),
+            path,
             figures,
             writer: Mutex::new(Some(WriterThread { jobs, thread })),
             lock: Mutex::new(Some(lock)),

@@ -93,10 +93,9 @@ pub fn token_keys(connection: &Connection) -> rusqlite::Result<Vec<TokenKey>> {
     })
 }
 
-/// Returns the stored root secret. Stores `new` if there is none.
-pub fn keep_secret(connection: &Connection, new: &[u8]) -> rusqlite::Result<Vec<u8>> {
-    connection.prepare_cached(&sql::KEPT_SECRET_INSERT)?.execute([new])?;
-    connection.prepare_cached(&sql::KEPT_SECRET_READ)?.query_row((), |found| found.get(0))
+/// Returns the root secret in the database, which only files of earlier versions have.
+pub fn kept_secret(connection: &Connection) -> rusqlite::Result<Option<Vec<u8>>> {
+    connection.prepare_cached(&sql::KEPT_SECRET_READ)?.query_row((), |found| found.get(0)).optional()
 }
 
 /// Reads the signal in a row of `{signal}` and its payload.

@@ -237,7 +237,6 @@ statements! {
     HISTORY_PAGES_LIST = "history_pages/list";
     INPUTS_DELETE = "inputs/delete";
     INPUTS_INSERT = "inputs/insert";
-    KEPT_SECRET_INSERT = "kept_secret/insert";
     KEPT_SECRET_READ = "kept_secret/read";
     KEYS_DELETE = "keys/delete";
     KEYS_DELETE_EXPIRED = "keys/delete_expired";

@@ -31,7 +31,7 @@ use selvedge_core::{
 use selvedge_store::{
     Decision, DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Error, FlowDue, Head,
     LaneCounts, ListPage, LogLimit, NamespaceSettings, Notification, Overview, ProjectionLease,
-    ProjectionPage, ReconcilerScope, Store, Stored, Transaction,
+    ProjectionPage, ReconcilerScope, RootSecret, Store, Stored, Transaction,
 };
 use uuid::Uuid;
 
@@ -288,9 +288,8 @@ impl Store for SqliteStore {
         self.readers.read(move |connection| webhooks::deliveries(connection, &page)).await
     }
 
-    async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
-        let new = new.to_vec();
-        self.write(move |context| record::keep_secret(context.connection, &new).map_err(failure)).await
+    async fn root_secret(&self, new: &[u8]) -> Result<RootSecret, Error> {
+        self.keep_secret(new).await
     }
 
     async fn fetch_gates(&self, ids: &[GateId]) -> Result<Vec<Gate>, Error> {

@@ -2,7 +2,7 @@
 
 use crate::data::{
     DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, FlowDue, Head, InboxCounts,
-    LaneCounts, LogLimit, NamespaceSettings, Notification, Overview, Stored, Transaction,
+    LaneCounts, LogLimit, NamespaceSettings, Notification, Overview, RootSecret, Stored, Transaction,
 };
 use crate::{Error, ListPage, ProjectionLease, ProjectionPage, ReconcilerScope};
 use async_trait::async_trait;
@@ -281,9 +281,9 @@ pub trait Store: Send + Sync + 'static {
     async fn delete_old_inbox(&self, _limit: u32) -> Result<u64, Error> {
         Ok(0)
     }
-    /// Returns the root secret kept by the store, after storing `new` if there is none. All callers, also concurrent ones, get
-    /// the same secret.
-    async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error>;
+    /// Returns the root secret that the store keeps, or one made from `new` if there is none, which is durable before this
+    /// returns. All callers, also concurrent ones, get the same secret.
+    async fn root_secret(&self, new: &[u8]) -> Result<RootSecret, Error>;
 
     /// Returns gates by id, in no particular order; unknown ids are omitted.
     async fn fetch_gates(&self, ids: &[GateId]) -> Result<Vec<Gate>, Error>;

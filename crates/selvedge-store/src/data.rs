@@ -12,6 +12,8 @@ use selvedge_core::{
     ClassId, DueKind, Execution, ExecutionId, FlowId, NamespaceId, Refusal, SessionId, Timestamp,
 };
 use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
 use uuid::Uuid;
 
 /// A committed transaction.
@@ -333,4 +335,30 @@ pub struct Description {
     pub shared: bool,
     /// The durability of an acknowledged change, as a sentence for people.
     pub durability: &'static str,
+}
+
+/// The root secret that a store keeps.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RootSecret {
+    /// The secret.
+    pub bytes: Vec<u8>,
+    /// The place where it is kept.
+    pub place: SecretPlace,
+}
+
+impl fmt::Debug for RootSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RootSecret").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+/// The place where a store keeps its root secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretPlace {
+    /// The memory of the process.
+    Memory,
+    /// A file beside the store. A copy of the store does not contain the secret.
+    File(PathBuf),
+    /// The store itself: whoever reads a copy of it has the secret.
+    Store,
 }

@@ -65,6 +65,18 @@ impl Finding {
         Finding { check, level, message: message.into(), remedy: Some(remedy.into()) }
     }
 
+    /// Returns the finding about the root secret, given whether the store contains it, and whether it has API keys.
+    pub fn secret(is_in_store: bool, has_api_keys: bool) -> Finding {
+        if !is_in_store {
+            return Finding::ok("secret", "the store does not contain the root secret of tokens");
+        }
+        let level = if has_api_keys { Level::Warning } else { Level::Notice };
+        let message = "the store contains the root secret: whoever reads a copy of it can sign tokens of waitpoints and webhooks";
+        let remedy = "move the secret to a file and name it with SELVEDGE_SECRET_FILE; docs/operating.md, \"The root secret\", has \
+                      the commands";
+        Finding::new("secret", level, message, remedy)
+    }
+
     /// Returns the finding of a check that failed itself.
     pub fn unknown(check: &'static str, error: impl fmt::Display) -> Finding {
         let message = format!("this could not be checked: {error}");

@@ -23,7 +23,8 @@ mod wrapper;
 pub use contract::{Decision, ManualClock, Store};
 pub use data::{
     Deletion, DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Entry, FlowDue, Head,
-    InboxCounts, LaneCounts, LogLimit, NamespaceSettings, Notification, Overview, Stored, Transaction,
+    InboxCounts, LaneCounts, LogLimit, NamespaceSettings, Notification, Overview, RootSecret, SecretPlace,
+    Stored, Transaction,
 };
 pub use diagnosis::{Finding, Level, Migrated, SchemaVersion};
 pub use error::Error;

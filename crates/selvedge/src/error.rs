@@ -232,7 +232,9 @@ impl From<selvedge_client::Error> for Error {
         let message = error.to_string();
         match error {
             Client::Problem(problem) => (*problem).into(),
-            Client::Unreachable { .. } | Client::NoAnswer { .. } => Error::Unavailable(message),
+            Client::Unreachable { .. } | Client::Certificate { .. } | Client::NoAnswer { .. } => {
+                Error::Unavailable(message)
+            }
             Client::Address { .. } | Client::Tls(_) => Error::Address(message),
             Client::Request(detail) => Error::field("", detail),
             _ => Error::Failed(message),

@@ -1,6 +1,7 @@
 //! Checks of a server, over its API: its answer, its version, its store, encryption, the key, the clock, and keys that expire.
 
 use super::work;
+use crate::remote::remedy_of;
 use crate::terminal::{duration_ms, items, since, text};
 use hyper::Method;
 use selvedge_client::{Client, Error, Retries};
@@ -21,8 +22,13 @@ pub async fn examine(client: &Client) -> Vec<Finding> {
     let health = match get(client, "/healthz").await {
         Ok(health) => health,
         Err(error) => {
-            let remedy = "start one with selvedge serve, or name another with --server, SELVEDGE_SERVER or a profile; name a \
-                          store with --store to examine it without a server";
+            let remedy = match &error {
+                Error::Certificate { fault, .. } => remedy_of(*fault),
+                _ => {
+                    "start one with selvedge serve, or name another with --server, SELVEDGE_SERVER or a profile; name a store \
+                     with --store to examine it without a server"
+                }
+            };
             return vec![Finding::new("reachable", Level::Error, error.to_string(), remedy)];
         }
     };
@@ -70,6 +76,18 @@ async fn ready(client: &Client) -> Finding {
         }
     };
     let store = text(&readiness, "/store");
+    if let Some(behind) = readiness["clock_behind_ms"].as_i64().filter(|behind| *behind > 0) {
+        let message = format!(
+            "the clock of the {store} store stepped back: leases, delays and schedules from before stand still for {}",
+            duration_ms(behind)
+        );
+        return Finding::new(
+            "ready",
+            Level::Warning,
+            message,
+            "synchronise the clocks of the database servers",
+        );
+    }
     match readiness["uncovered_namespaces"].as_u64() {
         Some(count) if count > 0 => {
             let message = format!("no server does the background work of {count} namespaces");

@@ -7,7 +7,7 @@ pub use profiles::{Profile, Profiles};
 use crate::failure::Failure;
 use crate::terminal::{ColorChoice, Output, confirm};
 use clap::Args;
-use selvedge_client::{Client, Error, EventStream, Message, Options, Retries};
+use selvedge_client::{CertificateFault, Client, Error, EventStream, Message, Options, Retries};
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -142,6 +142,26 @@ impl Remote {
     }
 }
 
+/// Returns what to do about a certificate that is not accepted.
+pub fn remedy_of(fault: CertificateFault) -> &'static str {
+    match fault {
+        CertificateFault::UnknownIssuer => {
+            "name the file with the certificate of its issuer, or with its own if it has signed itself, with --ca-file or \
+             SELVEDGE_CA_FILE"
+        }
+        CertificateFault::IsAuthority => {
+            "make one for the server, with basicConstraints=CA:FALSE; docs/operating.md, \"TLS\", has the command"
+        }
+        CertificateFault::Expired => "renew it on the server, or correct the clock of this machine",
+        CertificateFault::NotYetValid => "correct the clock of this machine, or wait until it is valid",
+        CertificateFault::WrongName => {
+            "use a name or an IP address that it has among its subject alternative names, in --server or SELVEDGE_SERVER, or \
+             have it issued for this one"
+        }
+        _ => "replace it on the server",
+    }
+}
+
 impl From<Error> for Failure {
     /// Adds what to do, and chooses the exit code.
     fn from(error: Error) -> Failure {
@@ -150,6 +170,7 @@ impl From<Error> for Failure {
             Error::Unreachable { .. } => Failure::Failed(format!(
                 "{text}; start one with `selvedge dev`, or name another with --server or SELVEDGE_SERVER"
             )),
+            Error::Certificate { fault, .. } => Failure::Failed(format!("{text}; {}", remedy_of(*fault))),
             Error::Answer { .. } => Failure::Failed(format!("{text}; check --server")),
             Error::Address { .. } => Failure::Usage(format!(
                 "{text}; write it like http://127.0.0.1:7878 in --server or SELVEDGE_SERVER"

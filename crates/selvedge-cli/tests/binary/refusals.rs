@@ -1,6 +1,7 @@
 //! Failures of the command line: one line on standard error, and exit code 2 for wrong usage or 1 otherwise.
 
-use crate::support::{Directory, Place, Server, Sqlite, command};
+use crate::support::{Directory, Place, Postgres, Server, Sqlite, command, submit};
+use serde_json::json;
 
 /// Runs the binary. Returns its exit code, standard output and standard error.
 fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
@@ -88,4 +89,42 @@ fn help_and_version_go_to_standard_output_and_exit_with_zero() {
         assert_eq!(code, Some(0));
         assert!(stdout.contains("Examples:"), "{stdout}");
     }
+}
+
+#[test]
+fn a_postgres_database_that_cannot_be_a_store_is_refused_with_the_statement_that_helps() {
+    let refused = |store: &str, expected: &[&str]| {
+        let output = command().args(["serve", "--listen", "127.0.0.1:0", "--store", store]).output();
+        let output = output.expect("the binary starts");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), stderr.lines().count()), (Some(1), 1), "{stderr}");
+        for text in expected {
+            assert!(stderr.contains(text), "{text}: {stderr}");
+        }
+        assert!(!stderr.contains("check the address"), "{stderr}");
+    };
+    let read_only = Postgres::new();
+    read_only.set_read_only(true);
+    refused(&read_only.store(), &["accepts no writes", "set default_transaction_read_only = off"]);
+
+    let latin = Postgres::with("encoding 'LATIN1' locale 'C' template template0");
+    refused(&latin.store(), &["encoding 'UTF8' template template0"]);
+
+    let place = Postgres::new();
+    let role = place.create_role();
+    refused(&place.store_as(&role), &["authorization ROLE", "grant create on database"]);
+    place.run(&format!("create schema selvedge authorization {role}"));
+    let mut serve = command();
+    serve.args(["serve", "--store", &place.store_as(&role)]);
+    submit(&Server::spawn(serve).url, json!({"kind": "k"}));
+    place.run(&format!("drop owned by {role}; drop role {role}"));
+}
+
+#[test]
+fn the_time_limits_of_a_database_do_not_end_a_migration() {
+    let place = Postgres::new();
+    for setting in ["idle_in_transaction_session_timeout", "statement_timeout"] {
+        place.configure(setting, "1");
+    }
+    submit(&Server::start(&place).url, json!({"kind": "k"}));
 }

@@ -7,6 +7,7 @@
 
 use crate::Timestamp;
 use crate::waitpoint::Waitpoint;
+use crate::web_session::SessionKey;
 use crate::webhook::WebhookId;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -21,7 +22,7 @@ pub const SECRET_MIN: usize = 16;
 const TOKEN: &str = "selvedge waitpoint token v1";
 const TOKEN_KEY: &str = "selvedge waitpoint token key v1";
 const WEBHOOK_KEY: &str = "selvedge webhook secret v1";
-const SESSION_KEY: &str = "selvedge web session key v1";
+const SESSION_KEY: &str = "selvedge web session key v2";
 const FINGERPRINT: &str = "selvedge secret fingerprint v1";
 
 /// The root secret, from which signing keys are derived. Its `Debug` form hides it.
@@ -106,21 +107,9 @@ impl Secret {
         self.derive(WEBHOOK_KEY, &id)
     }
 
-    /// Returns the code that authenticates the text of a session of the web pages.
-    pub fn sign_session(&self, text: &str) -> String {
-        URL_SAFE_NO_PAD.encode(self.session_mac(text).finalize().into_bytes())
-    }
-
-    /// Reports whether this is the code of the text of a session, in constant time.
-    pub fn verify_session(&self, text: &str, code: &str) -> bool {
-        let code = URL_SAFE_NO_PAD.decode(code);
-        code.is_ok_and(|code| self.session_mac(text).verify_slice(&code).is_ok())
-    }
-
-    fn session_mac(&self, text: &str) -> Hmac<Sha256> {
-        let mut mac = keyed(&self.derive(SESSION_KEY, &[]));
-        mac.update(text.as_bytes());
-        mac
+    /// Returns the key of sessions of the web pages, which also depends on a further secret; empty for none.
+    pub fn session_key(&self, more: &[u8]) -> SessionKey {
+        SessionKey::new(self.derive(SESSION_KEY, more))
     }
 
     fn mac(&self, waitpoint: &Waitpoint) -> Hmac<Sha256> {
@@ -201,12 +190,13 @@ mod tests {
     }
 
     #[test]
-    fn the_code_of_a_session_is_accepted_for_its_own_text_and_secret() {
-        let code = secret(1).sign_session("a session");
-        assert!(secret(1).verify_session("a session", &code));
-        assert!(!secret(1).verify_session("another session", &code));
-        assert!(!secret(2).verify_session("a session", &code));
-        assert!(!secret(1).verify_session("a session", "") && !secret(1).verify_session("a session", "*"));
+    fn the_code_of_a_session_is_accepted_for_its_own_text_and_secrets() {
+        let key = |byte, more: &str| secret(byte).session_key(more.as_bytes());
+        let code = key(1, "a key").sign("a session");
+        assert!(key(1, "a key").verifies("a session", &code));
+        assert!(!key(1, "a key").verifies("another session", &code));
+        assert!(!key(2, "a key").verifies("a session", &code) && !key(1, "").verifies("a session", &code));
+        assert!(!key(1, "a key").verifies("a session", "") && !key(1, "a key").verifies("a session", "*"));
     }
 
     #[test]

@@ -72,8 +72,8 @@ impl Halving<'_> {
         let limit = match error {
             Error::Contended(_) => self.locked_limit,
             Error::TooSlow(_) => SLOW_LIMIT,
-            Error::Unavailable(_) => return false,
-            Error::SchemaTooNew { .. } | Error::InUse(_) | Error::BadAddress(_) | Error::Failed(_) => {
+            Error::Unavailable(_) | Error::SchemaTooNew { .. } => return false,
+            Error::InUse(_) | Error::BadAddress(_) | Error::Failed(_) => {
                 return true;
             }
         };

@@ -26,11 +26,13 @@ struct LastWrite {
 
 impl WriteHealth {
     /// Records the result of a transaction, if it says anything about writes: one without an entry in the log may have
-    /// written nothing, and errors other than [`Error::Unavailable`] are about the transaction and not about the store.
+    /// written nothing, and errors other than [`Error::Unavailable`] and [`Error::SchemaTooNew`] are about the transaction and not about the store.
     pub fn record(&self, result: &Result<Transaction, Error>) {
         match result {
             Ok(transaction) if transaction.entry.is_some() => self.set(Ok(()), FRESH),
-            Err(error @ Error::Unavailable(_)) => self.set(Err(error.clone()), FAILED),
+            Err(error @ (Error::Unavailable(_) | Error::SchemaTooNew { .. })) => {
+                self.set(Err(error.clone()), FAILED)
+            }
             Ok(_) | Err(_) => {}
         }
     }

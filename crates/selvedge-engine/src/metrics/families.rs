@@ -208,6 +208,7 @@ fn of_process(engine: &Engine) -> Vec<Family> {
     let (batches, waiting_claims) = engine.activity();
     let (entries, seconds) = engine.inner.tail.lag();
     let unreadable = engine.unreadable_entries() as f64;
+    let (clock_steps, clock_behind) = engine.inner.metrics.clock_steps();
     let dropped = engine.inner.options.spans.as_ref().map_or(0, SpanSink::dropped);
     vec![
         Family::counter("batches_total", "Group commits that succeeded.").with(batches as f64),
@@ -218,6 +219,16 @@ fn of_process(engine: &Engine) -> Vec<Family> {
             "Entries of the event log that this server could not read and passed.",
         )
         .with(unreadable),
+        Family::counter(
+            "store_clock_steps_back_total",
+            "Times that this server saw the clock of the store step back.",
+        )
+        .with(clock_steps as f64),
+        Family::gauge(
+            "store_clock_behind_seconds",
+            "Time until the clock of the store has caught up after a step back.",
+        )
+        .with(clock_behind.as_secs_f64()),
         Family::gauge(
             "feed_lag_entries",
             "Entries of the event log that this server wrote and its subscribers have not received.",

@@ -10,6 +10,7 @@ mod histogram;
 mod lanes;
 mod rollups;
 mod store_calls;
+mod store_clock;
 
 pub use families::{Family, FamilyKind, Sample, SampleValue};
 pub use gauges::GaugeReader;
@@ -31,6 +32,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use store_calls::StoreCalls;
+use store_clock::StoreClock;
 
 /// The counters of one engine.
 #[derive(Debug)]
@@ -38,6 +40,7 @@ pub struct Metrics {
     /// The beginning of the process's own clock, and the time of the store at that moment, in microseconds; 0 if unknown.
     begun: Instant,
     store_time_at_begin: AtomicI64,
+    store_clock: StoreClock,
     lanes: Lanes,
     lease_events: [AtomicU64; LEASE_EVENTS.len()],
     flows_submitted: AtomicU64,
@@ -60,6 +63,7 @@ impl Default for Metrics {
         Metrics {
             begun: Instant::now(),
             store_time_at_begin: AtomicI64::new(0),
+            store_clock: StoreClock::default(),
             lanes: Lanes::default(),
             lease_events: Default::default(),
             flows_submitted: AtomicU64::new(0),
@@ -165,10 +169,16 @@ impl Metrics {
         self.lanes.visit(&latencies, registry, |lane, micros| lane.metrics.claim.add(*micros));
     }
 
-    /// Learns the time of the store.
-    pub fn set_store_time(&self, now: Timestamp) {
+    /// Learns the time of the store, for which it was asked at an instant.
+    pub fn set_store_time(&self, now: Timestamp, asked_at: Instant) {
+        self.store_clock.read(now, asked_at);
         let at_begin = now.micros() - self.begun.elapsed().as_micros() as i64;
         self.store_time_at_begin.store(at_begin, Relaxed);
+    }
+
+    /// Returns the number of times that the clock of the store stepped back, and the time until it has caught up.
+    pub fn clock_steps(&self) -> (u64, Duration) {
+        self.store_clock.steps(self.store_time())
     }
 
     /// Returns the time of the store, or of this process if that of the store is unknown.

@@ -8,7 +8,9 @@ use selvedge_core::api_key::{
 use selvedge_core::name::NAME_LIMIT;
 use selvedge_core::rules::api_key::{CreateApiKey, RevokeApiKey};
 use selvedge_core::rules::keyed::Answered;
+use selvedge_core::web_session::SessionKey;
 use selvedge_core::{Name, Role, Timestamp};
+use selvedge_store::SecretPlace;
 use uuid::Uuid;
 
 /// The number of keys that are read at once.
@@ -108,14 +110,14 @@ impl Engine {
         Ok(self.inner.store.touch_api_keys(ids).await?)
     }
 
-    /// Returns the code that authenticates the text of a session of the web pages, under a key derived from the root secret.
-    pub fn sign_session(&self, text: &str) -> String {
-        self.inner.secret.sign_session(text)
-    }
-
-    /// Reports whether this is the code of the text of a session.
-    pub fn verify_session(&self, text: &str, code: &str) -> bool {
-        self.inner.secret.verify_session(text, code)
+    /// Returns the key of sessions of the web pages, derived from the root secret and a secret of the servers that no store has.
+    /// None if there is no such secret and the store contains the root secret: then a copy of the store would be enough to
+    /// make sessions.
+    pub fn session_key(&self, of_servers: Option<&[u8]>) -> Option<SessionKey> {
+        match (of_servers, self.secret_place()) {
+            (None, Some(SecretPlace::Store)) => None,
+            (more, _) => Some(self.inner.secret.session_key(more.unwrap_or_default())),
+        }
     }
 
     /// Returns all namespaces with their names, in the order of the names.

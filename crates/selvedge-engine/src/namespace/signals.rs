@@ -15,35 +15,64 @@ use selvedge_core::suspension::WaitDraft;
 use selvedge_core::token::{Secret, TokenKey};
 use selvedge_core::waitpoint::{WAITPOINTS_MAX, WaitpointFilter, WaitpointPosition, WaitpointStateName};
 use selvedge_core::{ExecutionId, Name, Signal, Waitpoint, WaitpointId};
-use selvedge_store::Store;
+use selvedge_store::{SecretPlace, Store};
 use std::cmp::Reverse;
 
-/// The length of a generated secret, in bytes.
+/// The number of random bytes in a generated secret.
 const SECRET_BYTES: usize = 32;
 /// The total size of payloads at which a page of signals or steps ends, in bytes.
 const PAGE_BYTES: usize = 1024 * 1024;
 
-/// Returns the root secret: the configured one, or else the one kept in the store, which is generated if there is none.
-pub(crate) async fn load_secret(store: &dyn Store, configured: Option<Secret>) -> Result<Secret, Error> {
+/// Returns the root secret and the place where the store keeps it, none if it is the configured one. A store without a secret
+/// gets a new one.
+pub(crate) async fn load_secret(
+    store: &dyn Store,
+    configured: Option<Secret>,
+) -> Result<(Secret, Option<SecretPlace>), Error> {
     let failed = |detail: String| Error::from(selvedge_store::Error::Failed(detail));
-    let secret = match configured {
-        Some(secret) => secret,
+    let (secret, place, is_new) = match configured {
+        Some(secret) => (secret, None, false),
         None => {
-            let mut new = [0; SECRET_BYTES];
-            getrandom::fill(&mut new).map_err(|error| failed(format!("no random bytes: {error}")))?;
+            let new = random_secret().map_err(|error| failed(format!("no random bytes: {error}")))?;
             let kept = store.root_secret(&new).await?;
-            Secret::new(kept).map_err(|detail| failed(format!("the secret in the store {detail}")))?
+            let is_new = kept.bytes == new;
+            let secret = Secret::new(kept.bytes).map_err(|detail| {
+                failed(format!("the root secret {} {detail}; restore it from a backup", shown(&kept.place)))
+            })?;
+            (secret, Some(kept.place), is_new)
         }
     };
     let fingerprint = secret.fingerprint();
     let keys = store.token_keys().await?;
     if keys.iter().any(|key| key.retires_at.is_none() && key.fingerprint != fingerprint) {
-        tracing::warn!(
-            "waitpoint tokens were signed with another secret; this server refuses them. All servers of a store need the \
-             same SELVEDGE_SECRET"
-        );
+        match is_new {
+            true => tracing::error!(
+                "the root secret of this store is missing, so a new one was made: the tokens of open waitpoints are void, and \
+                 webhooks wait until their secrets are rotated. Stop this server, put the secret back (the file that ended with \
+                 -secret beside the store, or SELVEDGE_SECRET) and start again; or reissue the tokens and rotate the secrets"
+            ),
+            false => tracing::warn!(
+                "waitpoint tokens were signed with another secret; this server refuses them. All servers of a store need the \
+                 same SELVEDGE_SECRET"
+            ),
+        }
     }
-    Ok(secret)
+    Ok((secret, place))
+}
+
+/// Returns a new secret: hexadecimal digits, which also fit in a variable.
+fn random_secret() -> Result<Vec<u8>, getrandom::Error> {
+    let mut random = [0_u8; SECRET_BYTES];
+    getrandom::fill(&mut random)?;
+    Ok(random.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect())
+}
+
+fn shown(place: &SecretPlace) -> String {
+    match place {
+        SecretPlace::Memory => "in memory".into(),
+        SecretPlace::File(path) => format!("in {}", path.display()),
+        SecretPlace::Store => "in the store".into(),
+    }
 }
 
 impl Engine {

@@ -8,6 +8,7 @@
 mod certificates;
 mod endpoint;
 mod failure;
+mod fence;
 mod growth;
 pub mod history;
 pub mod pipeline;
@@ -18,6 +19,7 @@ mod tls;
 
 pub use endpoint::Endpoint;
 pub use failure::{StatementError, Verdict, failure};
+pub use fence::Fence;
 pub use pool::{Abandoned, Connection, Connections};
 
 use crate::bounds::Bounds;
@@ -126,6 +128,8 @@ pub struct Caches {
     pub log: Arc<Settled>,
     /// The names that the process has learned.
     pub history: Arc<History>,
+    /// Keeps a program that is too old away from the schema.
+    pub fence: Arc<Fence>,
     /// The sizes of the tables.
     growth: Arc<Growth>,
 }
@@ -134,6 +138,7 @@ impl Caches {
     /// Compares a new connection with what is cached, and drops what is cached about rows if it leads to another history.
     /// Returns the reason if the connection must not be used.
     async fn connected(&self, client: &mut Client) -> Result<Result<(), String>, tokio_postgres::Error> {
+        self.fence.note(schema::read_version_of_store(client).await?);
         let is_other = self.history.is_other_server(client).await?;
         if is_other {
             self.forget_rows();

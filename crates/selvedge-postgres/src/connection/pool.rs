@@ -9,6 +9,7 @@
 //! connection that was not lent for a while is probed first.
 
 use super::failure::{StatementError, failure, no_connection};
+use super::fence::Fence;
 use super::growth::Growth;
 use super::history::History;
 use super::tls::Tls;
@@ -63,6 +64,7 @@ pub struct Connections {
     answer_timeout: Duration,
     abandoned: Abandoned,
     tls: Tls,
+    fence: Arc<Fence>,
 }
 
 impl Connections {
@@ -93,15 +95,19 @@ impl Connections {
             answer_timeout: settings.answer_timeout(),
             abandoned,
             tls: endpoint.tls(),
+            fence: caches.fence.clone(),
         })
     }
 
     /// Lends a connection. The time limit covers the wait for a free one, and opening and setting up a new one.
     pub async fn get(&self) -> Result<Connection, Error> {
+        self.fence.check()?;
         let client = timeout(self.connect_timeout, self.pool.get()).await.map_err(|_elapsed| {
             let ms = self.connect_timeout.as_millis();
             Error::Unavailable(format!("no connection to Postgres within {ms} ms"))
         })?;
+        // A new connection may have shown that the schema is too new.
+        self.fence.check()?;
         Ok(Connection {
             client: Some(client.map_err(no_connection)?),
             silence: self.silence.clone(),

@@ -6,7 +6,8 @@ use selvedge_store::{Error, Migrated, SchemaVersion};
 use std::future::Future;
 use std::time::Duration;
 use tokio::time::timeout;
-use tokio_postgres::{Client, Transaction};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow, Transaction};
 
 /// A migration.
 struct Migration {
@@ -52,6 +53,14 @@ const MIGRATION_LOCK: i64 = 0x5345_4c56_4544_4745;
 /// The upper half of the key of the writers' lock. The lower half is the oid of the schema.
 const WRITERS_LOCK: i64 = 0x5345_4c56;
 
+/// The limits of the database and the role that must not end a migration, which may take long or wait for another server.
+const PREPARE: &str = "
+    set idle_in_transaction_session_timeout to 0;
+    set statement_timeout to 0;
+    select set_config('transaction_timeout', '0', false)
+    where current_setting('transaction_timeout', true) is not null;
+";
+
 /// The pause between two attempts to take the lock for migrations.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
@@ -62,6 +71,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(50);
 pub async fn migrate(endpoint: &Endpoint, settings: &Settings) -> Result<Migrated, Error> {
     let (mut client, connection) = open_checked(endpoint, settings).await?;
     let result = async {
+        in_time(settings, client.batch_execute(PREPARE)).await?;
         let transaction = in_time(settings, client.transaction()).await?;
         take_lock(&transaction, settings).await?;
         in_time(settings, create(&transaction, &settings.schema)).await?;
@@ -83,7 +93,30 @@ async fn in_time<T>(
 ) -> Result<T, Error> {
     let limit = settings.answer_timeout();
     let answer = timeout(limit, step).await.map_err(|_elapsed| failure(StatementError::Silent(limit)))?;
-    answer.map_err(failure)
+    answer.map_err(|error| refusal(settings, error))
+}
+
+/// Returns the error of a migration that the database refused, with the remedy if an administrator has one.
+fn refusal(settings: &Settings, error: tokio_postgres::Error) -> Error {
+    let schema = quote(&settings.schema);
+    let remedy = match error.code() {
+        Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => {
+            "the database accepts no writes: name the primary if this is a standby, else run: alter database NAME set \
+             default_transaction_read_only = off (or alter role, if the role has the setting)"
+                .to_owned()
+        }
+        Some(&SqlState::INSUFFICIENT_PRIVILEGE) => format!(
+            "the role must be able to create the schema {schema}, or own it with all of its tables: as an administrator run \
+             create schema {schema} authorization ROLE, or grant create on database NAME to ROLE"
+        ),
+        Some(&SqlState::UNTRANSLATABLE_CHARACTER) => {
+            "the encoding of the database lacks characters that Selvedge stores: create the database with: create database NAME \
+             encoding 'UTF8' template template0"
+                .to_owned()
+        }
+        _ => return failure(error),
+    };
+    Error::BadAddress(format!("{}; {remedy}", StatementError::from(error)))
 }
 
 /// Takes the lock for migrations. Asks again and again, so that a silent connection is noticed while another server has
@@ -121,15 +154,16 @@ async fn run_missing(transaction: &Transaction<'_>, settings: &Settings) -> Resu
         return Err(Error::SchemaTooNew { found, minimum, known });
     }
     for migration in MIGRATIONS.iter().filter(|migration| migration.version > found) {
-        transaction.batch_execute(migration.sql).await.map_err(failure)?;
-        transaction.execute("delete from schema_version", &[]).await.map_err(failure)?;
+        let refused = |error| refusal(settings, error);
+        transaction.batch_execute(migration.sql).await.map_err(refused)?;
+        transaction.execute("delete from schema_version", &[]).await.map_err(refused)?;
         transaction
             .execute(
                 "insert into schema_version (version, minimum_reader) values ($1, $2)",
                 &[&migration.version, &migration.minimum_reader],
             )
             .await
-            .map_err(failure)?;
+            .map_err(refused)?;
     }
     Ok(Migrated { from: found, to: found.max(known) })
 }
@@ -143,6 +177,20 @@ pub async fn read_version(client: &Client) -> Result<SchemaVersion, tokio_postgr
         false => None,
     };
     let (found, minimum_reader) = row.map_or((0, 0), |row| (row.get(0), row.get(1)));
+    Ok(SchemaVersion { found, minimum_reader, known })
+}
+
+/// Returns the version of the schema of a store that is open, in one round trip.
+pub async fn read_version_of_store(client: &Client) -> Result<SchemaVersion, tokio_postgres::Error> {
+    let known = MIGRATIONS.last().map_or(0, |migration| migration.version);
+    let messages = client.simple_query("select version, minimum_reader from schema_version").await?;
+    let rows = messages.iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    });
+    let number =
+        |row: &SimpleQueryRow, column| row.get(column).and_then(|text| text.parse().ok()).unwrap_or(0);
+    let (found, minimum_reader) = rows.map(|row| (number(row, 0), number(row, 1))).next().unwrap_or_default();
     Ok(SchemaVersion { found, minimum_reader, known })
 }
 

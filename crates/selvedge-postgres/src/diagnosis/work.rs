@@ -11,12 +11,18 @@ use std::collections::HashSet;
 const DAYS_AHEAD: i32 = 2;
 
 impl Examination<'_> {
-    /// Checks the background work.
+    /// Checks the background work, and the place of the root secret.
     pub(super) async fn work(&self) -> Vec<Finding> {
-        let mut findings = settled("partitions", self.partitions().await);
+        let mut findings = settled("secret", self.secret().await);
+        findings.extend(settled("partitions", self.partitions().await));
         findings.extend(settled("scopes", self.scopes().await));
         findings.extend(settled("waiting", self.waiting().await));
         findings
+    }
+
+    async fn secret(&self) -> Result<Vec<Finding>, StatementError> {
+        let rows = self.query(&sql::DIAGNOSIS_READ_SECRET, &[]).await?;
+        Ok(rows.iter().map(|row| Finding::secret(row.get(0), row.get(1))).collect())
     }
 
     async fn partitions(&self) -> Result<Vec<Finding>, StatementError> {

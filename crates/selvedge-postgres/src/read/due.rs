@@ -62,6 +62,7 @@ impl PostgresStore {
     }
 
     pub(crate) async fn read_overview(&self) -> Result<Overview, Error> {
+        self.check_schema().await?;
         let (outbox, flows) = (OutboxKind::ALL.map(OutboxKind::code), FlowDue::ALL.map(FlowDue::code));
         let kinds = DueKind::ALL.map(DueKind::code);
         let parameters: [&(dyn ToSql + Sync); 5] =

@@ -327,6 +327,7 @@ impl Known {
 
 impl PostgresStore {
     pub(crate) async fn read_glance(&self) -> Result<Overview, Error> {
+        self.check_schema().await?;
         let starts = self.glances.known().starts();
         let (outbox, flows) = (OutboxKind::ALL.map(OutboxKind::code), FlowDue::ALL.map(FlowDue::code));
         let kinds = DueKind::ALL.map(DueKind::code);

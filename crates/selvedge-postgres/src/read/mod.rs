@@ -10,7 +10,7 @@ mod stats;
 
 use crate::PostgresStore;
 use crate::connection::pipeline::{Parameters, as_refs};
-use crate::connection::{Connections, failure};
+use crate::connection::{Connections, StatementError, failure, schema};
 use selvedge_store::{Error, columns};
 use std::collections::BTreeMap;
 use tokio_postgres::Row;
@@ -33,6 +33,17 @@ impl PostgresStore {
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, Error> {
         query_on(&self.background, text, parameters).await
+    }
+
+    /// Checks now and then that this program is not too old for the schema, for the reconcilers.
+    async fn check_schema(&self) -> Result<(), Error> {
+        if !self.fence.is_due() {
+            return Ok(());
+        }
+        let connection = self.background.get().await?;
+        let version = connection.answer(schema::read_version_of_store(connection.client())).await;
+        self.fence.note(version.and_then(|version| version.map_err(StatementError::from)).map_err(failure)?);
+        self.fence.check()
     }
 
     /// Runs several statements in one snapshot, so that a row that moves between them meanwhile is found exactly once.

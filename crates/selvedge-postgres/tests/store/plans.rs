@@ -283,6 +283,7 @@ async fn every_statement_is_checked_except_inserts_and_reads_of_small_tables() {
             "diagnosis/list_invalid_indexes",
             "diagnosis/list_settings",
             "diagnosis/list_snapshots",
+            "diagnosis/read_secret",
             "diagnosis/read_server",
             "flows/lock_growth",
             "inbox/count",

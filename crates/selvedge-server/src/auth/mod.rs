@@ -28,9 +28,11 @@ use axum::http::{HeaderValue, header, request::Parts};
 use cache::{Entry, Keys};
 use principal::{HEADER, Picked, Principal, namespace_required, pick_without_keys};
 use selvedge_core::api_key::{ApiKey, KeyDigest, KeyText};
+use selvedge_core::web_session::SessionKey;
 use selvedge_core::{Name, Permission, Role};
 use selvedge_engine::{Engine, Error, Namespace, Namespaces, ServerDefaults};
 use session::Session;
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,14 +41,26 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// The shortest administrator's key, in characters.
 const ADMIN_KEY_MIN: usize = 16;
+/// A domain string: it separates the secret of sessions from the digest of the key.
+const ADMIN_SESSIONS: &str = "selvedge web sessions of the administrator's key v1\n";
 /// The number of keys that callers with many failures may look up at the same time.
 const SUSPICIOUS_LOOKUPS: usize = 2;
 /// The time for which uses of keys are collected before they are recorded.
 const USE_DELAY: Duration = Duration::from_secs(1);
 
 /// The administrator's key of the environment. It is never stored; `Debug` hides it.
-#[derive(Clone, Debug)]
-pub struct AdminKey(KeyDigest);
+#[derive(Clone)]
+pub struct AdminKey {
+    digest: KeyDigest,
+    /// The part of the key of sessions that no store has.
+    of_sessions: [u8; 32],
+}
+
+impl fmt::Debug for AdminKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AdminKey(..)")
+    }
+}
 
 impl AdminKey {
     /// Returns the key with this text, of at least 16 characters. The error says what is wrong, and not the text.
@@ -57,7 +71,9 @@ impl AdminKey {
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err("must have ASCII letters, digits and punctuation only, and no spaces".into());
         }
-        Ok(AdminKey(KeyDigest::of(text)))
+        // Not its digest, which a cookie or a log of another program may have.
+        let of_sessions = KeyDigest::of(&format!("{ADMIN_SESSIONS}{text}")).0;
+        Ok(AdminKey { digest: KeyDigest::of(text), of_sessions })
     }
 }
 
@@ -86,15 +102,19 @@ pub struct Auth {
     options: AuthOptions,
     keys: Keys,
     throttle: Throttle,
+    /// The key of sessions. None if a copy of the store would be enough to derive it: then nobody signs in.
+    session_key: Option<SessionKey>,
     /// Limits the lookups of addresses with many failures, so that they do not take the store from others.
     suspicious: Semaphore,
 }
 
 impl Auth {
     /// Returns the state for these options.
-    pub fn new(options: AuthOptions) -> Auth {
+    pub fn new(options: AuthOptions, engine: &Engine) -> Auth {
         let suspicious = Semaphore::new(SUSPICIOUS_LOOKUPS);
-        Auth { options, keys: Keys::new(), throttle: Throttle::default(), suspicious }
+        let of_servers = options.admin_key.as_ref().map(|admin| &admin.of_sessions[..]);
+        let session_key = engine.session_key(of_servers);
+        Auth { options, keys: Keys::new(), throttle: Throttle::default(), session_key, suspicious }
     }
 
     /// Reports whether requests need a key.
@@ -109,7 +129,7 @@ impl Auth {
 
     /// Returns the entry of the administrator's key, if it has this digest. The store is not asked.
     fn admin_entry(&self, digest: KeyDigest) -> Option<Arc<Entry>> {
-        self.options.admin_key.as_ref().filter(|admin| admin.0.matches(&digest))?;
+        self.options.admin_key.as_ref().filter(|admin| admin.digest.matches(&digest))?;
         loop {
             let start = self.keys.begin_lookup();
             let kept = self.keys.keep(digest, Principal::administrator(), None, start);

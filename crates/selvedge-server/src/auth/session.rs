@@ -1,9 +1,10 @@
 //! Sessions of people in a browser: a signed cookie that stands for an API key.
 //!
-//! The cookie is `v1.<digest of the key>.<expiry>.<namespace>.<code>`. The code authenticates the rest under a key that is derived
-//! from the root secret, so every server of a store accepts it and none keeps it. The cookie names the digest, not the key, and
-//! each request looks the digest up like that of a key: a revoked or expired key ends its sessions, and the role is always the
-//! current one.
+//! The cookie is `v2.<number>.<hidden digest of the key>.<expiry>.<namespace>.<code>`. The code authenticates the rest under a key
+//! that is derived from the root secret and the administrator's key, so every server that has both accepts it and none keeps
+//! it, and a copy of the store is not enough to make one. The digest of the API key is hidden with a random number under the same
+//! key, because the digest of a short key can be guessed. Each request looks the digest up like that of a key: a revoked or expired
+//! key ends its sessions, and the role is always the current one.
 //!
 //! A browser adds the cookie to requests by itself. So a request with a method that changes something must prove that a page of
 //! this server sent it ([`is_same_origin`]); `SameSite=Strict` alone would trust other ports of the same host.
@@ -16,8 +17,10 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use selvedge_core::api_key::{KeyDigest, KeyText};
 use selvedge_core::name::NAME_LIMIT;
+use selvedge_core::web_session::SessionKey;
 use selvedge_core::{Name, Timestamp};
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// The name of the cookie.
 const COOKIE: &str = "selvedge-session";
@@ -38,41 +41,42 @@ pub struct Session {
 impl Session {
     /// Reads the session of a request. None if there is no cookie, or one that was not issued here or has expired.
     pub fn read(headers: &HeaderMap, state: &AppState) -> Option<Session> {
+        let key = state.auth.session_key.as_ref()?;
         let (text, code) = cookie(headers)?.rsplit_once('.')?;
-        if !state.engine.verify_session(text, code) {
+        if !key.verifies(text, code) {
             return None;
         }
-        Session::parse(text).filter(|session| session.expires_at > state.engine.store_time())
+        Session::parse(text, key).filter(|session| session.expires_at > state.engine.store_time())
     }
 
-    fn parse(text: &str) -> Option<Session> {
-        let mut parts = text.split('.');
-        let (version, digest, expires_at, namespace) =
-            (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-        if version != "v1" || parts.next().is_some() {
-            return None;
-        }
-        let digest: [u8; 32] = from_hex(digest)?.try_into().ok()?;
+    fn parse(text: &str, key: &SessionKey) -> Option<Session> {
+        let parts: Vec<&str> = text.split('.').collect();
+        let ["v2", number, hidden, expires_at, namespace] = parts[..] else { return None };
+        let number = Uuid::from_bytes(from_hex(number)?.try_into().ok()?);
+        let digest = key.mask(number, KeyDigest(from_hex(hidden)?.try_into().ok()?));
         let namespace = String::from_utf8(from_hex(namespace)?).ok()?;
         let namespace = match namespace.is_empty() {
             true => None,
             false => Some(Name::parse("", &namespace, NAME_LIMIT).ok()?),
         };
         let expires_at = Timestamp::from_millis(expires_at.parse().ok()?);
-        Some(Session { digest: KeyDigest(digest), expires_at, namespace })
+        Some(Session { digest, expires_at, namespace })
     }
 
-    fn text(&self) -> String {
+    fn text(&self, key: &SessionKey) -> String {
+        let number = Uuid::new_v4();
+        let hidden = key.mask(number, self.digest);
         let namespace = self.namespace.as_ref().map_or("", Name::as_str);
-        let (digest, namespace) = (to_hex(&self.digest.0), to_hex(namespace.as_bytes()));
-        format!("v1.{digest}.{}.{namespace}", self.expires_at.millis())
+        let (hidden, namespace) = (to_hex(&hidden.0), to_hex(namespace.as_bytes()));
+        format!("v2.{}.{hidden}.{}.{namespace}", number.simple(), self.expires_at.millis())
     }
 
     /// Returns the value of the `Set-Cookie` header that begins the session.
-    pub fn cookie(&self, state: &AppState, headers: &HeaderMap) -> HeaderValue {
-        let text = self.text();
-        let code = state.engine.sign_session(&text);
-        set_cookie(&format!("{text}.{code}"), LIFE_MS / 1000, is_secure(state, headers))
+    pub fn cookie(&self, state: &AppState, headers: &HeaderMap) -> Result<HeaderValue, Problem> {
+        let key = session_key(state)?;
+        let text = self.text(key);
+        let code = key.sign(&text);
+        Ok(set_cookie(&format!("{text}.{code}"), LIFE_MS / 1000, is_secure(state, headers)))
     }
 
     /// Returns this session in another namespace.
@@ -97,6 +101,15 @@ fn is_secure(state: &AppState, headers: &HeaderMap) -> bool {
     state.shared.has_tls || headers.get("x-forwarded-proto").is_some_and(|proto| proto == "https")
 }
 
+/// Returns the key of sessions.
+fn session_key(state: &AppState) -> Result<&SessionKey, Problem> {
+    state.auth.session_key.as_ref().ok_or_else(|| {
+        let detail = "this server has no secret outside of its store, so nobody can sign in; set SELVEDGE_SECRET or \
+                      SELVEDGE_ADMIN_KEY on every server of the store, and start them again";
+        Problem::new(Code::Forbidden, detail)
+    })
+}
+
 /// Checks a key and begins its session. Wrong keys are counted like those of other requests. A key of several namespaces acts in
 /// the first one unless another is named.
 pub async fn sign_in(
@@ -105,6 +118,7 @@ pub async fn sign_in(
     request: (&HeaderMap, Option<&Arc<Connection>>),
     state: &AppState,
 ) -> Result<Session, Problem> {
+    session_key(state)?;
     let (headers, connection) = request;
     let (auth, digest) = (&state.auth, KeyDigest::of(text));
     let peer = connection.map(|connection| connection.peer);
@@ -183,6 +197,7 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use selvedge_core::token::Secret;
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         pairs
@@ -193,15 +208,18 @@ mod tests {
 
     #[test]
     fn a_session_survives_its_text_and_any_other_text_is_no_session() {
+        let key = Secret::new(vec![1; 32]).expect("the secret is long enough").session_key(b"");
         for namespace in [None, Some(Name::trusted("a ; b"))] {
             let expires_at = Timestamp::from_millis(1_700_000_000_000);
             let session = Session { digest: KeyDigest::of("key"), expires_at, namespace };
-            assert_eq!(Session::parse(&session.text()), Some(session.clone()));
-            assert!(session.text().bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.'));
-            assert_eq!(Session::parse(&format!("{}.", session.text())), None);
+            let text = session.text(&key);
+            assert_eq!(Session::parse(&text, &key), Some(session.clone()));
+            assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.'));
+            assert!(!text.contains(&to_hex(&session.digest.0)) && text != session.text(&key));
+            assert_eq!(Session::parse(&format!("{text}."), &key), None);
         }
-        for text in ["", "v1", "v1...", "v2.00.0.", "v1.zz.0."] {
-            assert_eq!(Session::parse(text), None, "{text}");
+        for text in ["", "v2", "v2....", "v1.00.0.", "v2.00.zz.0."] {
+            assert_eq!(Session::parse(text, &key), None, "{text}");
         }
     }
 

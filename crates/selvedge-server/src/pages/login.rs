@@ -54,7 +54,7 @@ pub async fn sign_in(
             }
         }
     };
-    let cookie = session.cookie(&state, &headers);
+    let cookie = session.cookie(&state, &headers)?;
     Ok(([(header::SET_COOKIE, cookie)], redirect(&next)).into_response())
 }
 

@@ -39,6 +39,7 @@ pub async fn readyz(State(state): State<AppState>) -> HandlerResult {
                 object.value("status", "ready");
                 object.value("store", store);
                 object.value("uncovered_namespaces", &uncovered);
+                object.value("clock_behind_ms", &(state.engine.clock_behind().as_millis() as u64));
             }));
         }
         Ok(Err(error)) => error.to_string(),

@@ -11,6 +11,7 @@ use selvedge_core::Refusal;
 use selvedge_core::refusal::{StaleLease, TokenReason};
 use selvedge_core::text::{cut, shortened};
 use selvedge_engine::Error;
+use selvedge_engine::store::Error as StoreError;
 
 /// Delay after which a caller should retry when the store is unavailable, in milliseconds.
 const RETRY_AFTER_MS: u64 = 1000;
@@ -388,6 +389,15 @@ impl From<Error> for Problem {
                     ..Problem::new(Code::StoreUnavailable, detail)
                 }
             }
+            // Logged once, when it was found.
+            Error::Store(StoreError::SchemaTooNew { .. }) => Problem {
+                retry_after_ms: Some(RETRY_AFTER_MS),
+                ..Problem::new(
+                    Code::StoreUnavailable,
+                    "this server is too old for the schema of its store, which another program has upgraded; it had no effect. \
+                     Repeat the request on an upgraded server",
+                )
+            },
             Error::Store(error) => {
                 tracing::error!(%error, "a request failed");
                 Problem::new(Code::Internal, "the store failed; see the server's log")
@@ -432,7 +442,6 @@ mod tests {
 
     #[test]
     fn a_transient_store_error_asks_to_retry_and_no_store_error_is_shown() {
-        use selvedge_engine::store::Error as StoreError;
         let detail = || "password=secret".to_owned();
         for transient in [
             StoreError::Unavailable(detail()),

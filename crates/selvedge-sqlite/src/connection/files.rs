@@ -4,7 +4,7 @@
 //! write-ahead log that no later process finds. So the writer compares the files at the paths with those that it opened.
 
 use selvedge_store::Error;
-use std::fs::{File, Metadata};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -75,6 +75,66 @@ pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut path = path.as_os_str().to_owned();
     path.push(suffix);
     path.into()
+}
+
+/// The files beside a database that contain rows or secrets. Their paths end with these.
+const PRIVATE: [&str; 4] = ["", "-wal", "-shm", crate::secret::SUFFIX];
+
+/// Opens a file for reading and writing. If it does not exist, it is created for the owner alone, whatever the umask: SQLite
+/// gives the files beside a database the mode of the database.
+pub fn open_or_create_private(path: &Path) -> io::Result<File> {
+    private(OpenOptions::new().read(true).write(true).create(true).truncate(false)).open(path)
+}
+
+/// Creates a file for the owner alone. Fails if it exists.
+pub fn create_private(path: &Path) -> io::Result<File> {
+    private(OpenOptions::new().write(true).create_new(true)).open(path)
+}
+
+#[cfg(unix)]
+fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    use std::os::unix::fs::OpenOptionsExt;
+    options.mode(0o600)
+}
+
+#[cfg(not(unix))]
+fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    options
+}
+
+/// Returns the files of a database that others than the owner can read or write.
+pub fn readable_by_others(database: &Path) -> Vec<PathBuf> {
+    let paths = PRIVATE.map(|suffix| with_suffix(database, suffix)).into_iter();
+    paths.filter(|path| mode(path) & 0o066 != 0).collect()
+}
+
+/// Returns the command that makes files private.
+pub fn chmod(paths: &[PathBuf]) -> String {
+    let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    format!("chmod 0600 {}", paths.join(" "))
+}
+
+/// Warns of files that were created readable for others. They are left as they are: someone may need to read them.
+pub fn warn_of_readable(database: &Path) {
+    let paths = readable_by_others(database);
+    if !paths.is_empty() {
+        tracing::warn!(
+            "other users of this machine can read or write files of the store, which contain work, digests of keys and \
+             perhaps the root secret; unless this is intended: {}",
+            chmod(&paths)
+        );
+    }
+}
+
+#[cfg(unix)]
+fn mode(path: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::metadata(path).map_or(0, |metadata| metadata.permissions().mode())
+}
+
+#[cfg(not(unix))]
+fn mode(_: &Path) -> u32 {
+    0
 }
 
 /// The files of an open database. Empty for a database in memory.

@@ -8,17 +8,24 @@
 //! opened before SQLite opens the file, and closed after all connections are. For the same reason a second store in the
 //! same process is refused before it opens the file.
 //!
+//! A database without a byte is one that was truncated, or the first start of a store crashed before it wrote the first page.
+//! So the owner file says in its third line, before the database is created, that it is being created; that line goes when the
+//! first page is there. An empty database without it is refused.
+//!
 //! The owner file beside the database names the owner, for the error that a second process gets. It is locked, too: other
 //! systems do not separate the two kinds of locks, and builds before this one know no other lock.
 
-use super::files::{FileId, with_suffix};
+use super::files::{FileId, open_or_create_private, with_suffix};
 use crate::locked;
 use selvedge_store::Error;
 use std::collections::HashSet;
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::fs::{File, TryLockError};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex};
+
+/// The line of the owner file of a database that is being created.
+const CREATING: &str = "creating";
 
 /// The database files that this process has locked.
 static OPEN: LazyLock<Mutex<HashSet<FileId>>> = LazyLock::new(Mutex::default);
@@ -42,27 +49,42 @@ impl Lock {
             return Err(owner.in_use(path));
         }
         take(&owner.file, path, &owner)?;
-        let database = open_or_create(path).map_err(|error| cannot_lock(path, &error))?;
+        let is_empty = owner.check_content(path)?;
+        if is_empty {
+            let written = owner.write(&format!("{}\n\n{CREATING}\n", std::process::id()));
+            written.and_then(|()| owner.file.sync_all()).map_err(|error| cannot_lock(path, &error))?;
+        }
+        let database = open_or_create_private(path).map_err(|error| cannot_lock(path, &error))?;
         if cfg!(target_os = "linux") {
             take(&database, path, &owner)?;
         }
         let id = FileId::of_file(&database).map_err(|error| cannot_lock(path, &error))?;
         open.extend(id);
         let lock = Lock { owner, database: Some(database), id };
-        lock.write_owner(None);
+        if !is_empty {
+            lock.write_owner(None);
+        }
         Ok(Arc::new(lock))
     }
 
-    /// Writes this process, and the address at which it listens, to the owner file.
+    /// Writes this process, and the address at which it listens, to the owner file. The database must have its first page.
+    /// A failure is only logged: the lock holds without it.
     pub fn write_owner(&self, address: Option<&str>) {
         let owner = format!("{}\n{}\n", std::process::id(), address.unwrap_or_default());
-        self.owner.write(&owner);
+        if let Err(error) = self.owner.write(&owner) {
+            tracing::warn!(%error, "the owner could not be written to the lock file");
+        }
     }
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        self.owner.write("");
+        let is_empty =
+            self.database.as_ref().and_then(|file| file.metadata().ok()).is_some_and(|file| file.len() == 0);
+        let owner = if is_empty { format!("\n\n{CREATING}\n") } else { String::new() };
+        if let Err(error) = self.owner.write(&owner) {
+            tracing::warn!(%error, "the owner could not be removed from the lock file");
+        }
         // Closed before another store of this process may open the file: later, the close would release its locks.
         let mut open = locked(&OPEN);
         drop(self.database.take());
@@ -82,19 +104,32 @@ struct OwnerFile {
 impl OwnerFile {
     fn open(database: &Path) -> Result<OwnerFile, Error> {
         let path = with_suffix(database, "-lock");
-        let file = open_or_create(&path).map_err(|error| cannot_lock(&path, &error))?;
+        let file = open_or_create_private(&path).map_err(|error| cannot_lock(&path, &error))?;
         Ok(OwnerFile { file })
     }
 
-    /// Replaces the text of the file. A failure is only logged: the lock holds without it.
-    fn write(&self, text: &str) {
+    /// Replaces the text of the file.
+    fn write(&self, text: &str) -> std::io::Result<()> {
         let mut file = &self.file;
-        let written = file
-            .set_len(0)
-            .and_then(|()| file.seek(SeekFrom::Start(0)))
-            .and_then(|_| file.write_all(text.as_bytes()));
-        if let Err(error) = written {
-            tracing::warn!(%error, "the owner could not be written to the lock file");
+        file.set_len(0)?;
+        file.seek(SeekFrom::Start(0))?;
+        file.write_all(text.as_bytes())
+    }
+
+    /// Reports whether the database has no byte, or does not exist. Fails if it lost its content.
+    fn check_content(&self, database: &Path) -> Result<bool, Error> {
+        match std::fs::metadata(database) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
+            Ok(found) if found.is_file() && found.len() == 0 => {}
+            // What cannot be examined fails later, with the error of its opening.
+            Ok(_) | Err(_) => return Ok(false),
+        }
+        let mut text = String::new();
+        let read = (&self.file).read_to_string(&mut text);
+        read.map_err(|error| cannot_lock(database, &error))?;
+        match text.lines().nth(2) == Some(CREATING) {
+            true => Ok(true),
+            false => Err(Error::BadAddress(format!("{} {EMPTY}", database.display()))),
         }
     }
 
@@ -116,6 +151,10 @@ impl OwnerFile {
     }
 }
 
+/// The refusal of an empty file, after its path.
+pub const EMPTY: &str = "is empty, and no store was being created there: its content was lost, or another program made the file. \
+                         Restore it from a backup, or remove it to start a new store";
+
 /// Locks a file, or fails with an error that names the owner of the database.
 fn take(file: &File, database: &Path, owner: &OwnerFile) -> Result<(), Error> {
     match file.try_lock() {
@@ -123,10 +162,6 @@ fn take(file: &File, database: &Path, owner: &OwnerFile) -> Result<(), Error> {
         Err(TryLockError::WouldBlock) => Err(owner.in_use(database)),
         Err(TryLockError::Error(error)) => Err(cannot_lock(database, &error)),
     }
-}
-
-fn open_or_create(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
 }
 
 fn cannot_lock(path: &Path, error: &std::io::Error) -> Error {

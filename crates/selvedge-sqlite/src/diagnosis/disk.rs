@@ -1,5 +1,6 @@
 //! The disk of a file: its permissions, its file system and its free space.
 
+use crate::connection::files::{chmod, readable_by_others};
 use selvedge_store::{Finding, Level};
 use std::path::Path;
 
@@ -8,7 +9,7 @@ const NETWORK: [&str; 9] = ["9p", "afs", "ceph", "cifs", "fuse.sshfs", "nfs", "n
 /// File systems in memory.
 const MEMORY: [&str; 2] = ["ramfs", "tmpfs"];
 
-/// Checks that this user can write the file, and that not everyone can read it.
+/// Checks that this user can write the file, and that no other user can read it or the files beside it.
 pub fn permissions(path: &Path) -> Finding {
     if let Err(error) = check_writable(path) {
         let message = format!("this user cannot write the file: {error}");
@@ -19,13 +20,13 @@ pub fn permissions(path: &Path) -> Finding {
             "run the doctor and the server as the owner of the file",
         );
     }
-    let mode = mode(path);
-    if mode & 0o006 != 0 {
-        let message =
-            format!("every user of this machine can read the file: its mode is {:04o}", mode & 0o7777);
-        return Finding::new("permissions", Level::Notice, message, format!("chmod 0600 {}", path.display()));
+    let readable = readable_by_others(path);
+    if !readable.is_empty() {
+        let message = "other users of this machine can read or write files of the store, which contain work, digests of keys and \
+                       perhaps the root secret";
+        return Finding::new("permissions", Level::Warning, message, chmod(&readable));
     }
-    Finding::ok("permissions", format!("this user can write the file, with mode {:04o}", mode & 0o7777))
+    Finding::ok("permissions", "this user can write the file, and no other user can read it")
 }
 
 /// Fails if this user cannot write the file. Does not open it.
@@ -37,17 +38,6 @@ fn check_writable(path: &Path) -> Result<(), rustix::io::Errno> {
 #[cfg(not(unix))]
 fn check_writable(_: &Path) -> std::io::Result<()> {
     Ok(())
-}
-
-#[cfg(unix)]
-fn mode(path: &Path) -> u32 {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::metadata(path).map_or(0, |metadata| metadata.permissions().mode())
-}
-
-#[cfg(not(unix))]
-fn mode(_: &Path) -> u32 {
-    0
 }
 
 /// Checks that the file is on a local disk.

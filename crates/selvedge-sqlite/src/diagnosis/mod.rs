@@ -14,6 +14,7 @@ use crate::connection::damage::{self, Searched};
 use crate::connection::failure::failure;
 use crate::connection::files::with_suffix;
 use crate::connection::{locate, schema};
+use crate::{api_keys, record};
 use owner::Owner;
 use rusqlite::{Connection, OpenFlags};
 use selvedge_store::{Error, Finding, Level, SchemaVersion};
@@ -84,6 +85,14 @@ fn examine(path: &Path, limits: &Limits) -> Vec<Finding> {
         }
     };
     let owner = Owner::find(&path);
+    if length == 0 && !owner.is_running() {
+        let message = format!(
+            "{} has no byte: its content was lost, or no server has created the store yet",
+            path.display()
+        );
+        let remedy = "restore it from a backup, or remove it to start a new store";
+        return vec![Finding::new("file", Level::Error, message, remedy)];
+    }
     let mut findings = vec![
         Finding::ok("file", format!("{} has {} MiB", path.display(), length >> 20)),
         owner.finding(),
@@ -127,10 +136,14 @@ fn uri(path: &Path, is_immutable: bool) -> String {
 
 /// Checks what the file contains.
 fn content(connection: &mut Connection, limits: &Limits) -> Vec<Finding> {
-    let mut findings = vec![match schema::read_version(connection) {
-        Ok(version) => version.finding(),
-        Err(error) => unreadable(&error),
-    }];
+    let version = schema::read_version(connection);
+    // An older schema may lack tables that the check of the secret reads.
+    let is_readable =
+        version.as_ref().is_ok_and(|version| !version.needs_migration() && !version.is_too_new());
+    let mut findings = vec![version.map_or_else(|error| unreadable(&error), SchemaVersion::finding)];
+    if is_readable {
+        findings.push(secret(connection));
+    }
     findings.push(match damage::search(connection, limits.search_time) {
         Ok(Searched::Sound) => Finding::ok("damage", "no page is damaged"),
         Ok(Searched::Stopped) => {
@@ -147,6 +160,18 @@ fn content(connection: &mut Connection, limits: &Limits) -> Vec<Finding> {
         Err(error) => unreadable(&error),
     });
     findings
+}
+
+/// Checks that a copy of the file does not contain the root secret.
+fn secret(connection: &Connection) -> Finding {
+    let read = || {
+        let kept = record::kept_secret(connection)?;
+        Ok((kept.is_some(), !api_keys::list(connection, None, 1)?.is_empty()))
+    };
+    match read() {
+        Ok((is_in_store, has_api_keys)) => Finding::secret(is_in_store, has_api_keys),
+        Err::<_, rusqlite::Error>(error) => Finding::unknown("secret", error),
+    }
 }
 
 fn unreadable(error: &Error) -> Finding {

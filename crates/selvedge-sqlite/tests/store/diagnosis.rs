@@ -142,7 +142,7 @@ async fn a_file_that_everyone_can_read_is_a_notice() {
     let directory = Directory::new();
     create(&directory).await;
     std::fs::set_permissions(directory.database(), Permissions::from_mode(0o644)).expect("the mode is set");
-    assert_found(&examine(&directory).await, "permissions", Level::Notice, "0644", "chmod 0600");
+    assert_found(&examine(&directory).await, "permissions", Level::Warning, "other users", "chmod 0600");
 }
 
 #[tokio::test]

@@ -164,18 +164,6 @@ async fn a_suspended_execution_is_unchanged_after_reopening_and_resumes_with_its
     assert_eq!(again.steps[0].result.as_deref(), Some(&b"{ \"paid\": 1.0 }"[..]));
 }
 
-#[tokio::test]
-async fn the_first_stored_secret_is_kept_even_after_reopening() {
-    let directory = Directory::new();
-    let first = harness(&directory).await;
-    let secret = first.store.root_secret(b"the first secret").await.expect("the secret is stored");
-    assert_eq!(secret, b"the first secret");
-    first.store.close().await;
-    drop(first);
-    let again = harness(&directory).await.store.root_secret(b"another secret").await;
-    assert_eq!(again.expect("the secret is read"), secret);
-}
-
 /// Inserts suspended executions of class 1, each with a due time for its timeout.
 const SUSPENDED: &str = "
 with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < ?1)

@@ -6,7 +6,7 @@ mod store;
 use crate::{
     Decision, DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Error, FlowDue, Head,
     InboxCounts, LaneCounts, ListPage, LogLimit, ManualClock, NamespaceSettings, Notification, Overview,
-    ProjectionLease, ProjectionPage, ReconcilerScope, Store, Stored, Transaction,
+    ProjectionLease, ProjectionPage, ReconcilerScope, RootSecret, Store, Stored, Transaction,
 };
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
@@ -336,7 +336,7 @@ pub trait StoreWrapper: Send + Sync + 'static {
     }
 
     /// See [`Store::root_secret`].
-    async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
+    async fn root_secret(&self, new: &[u8]) -> Result<RootSecret, Error> {
         self.inner().root_secret(new).await
     }
 

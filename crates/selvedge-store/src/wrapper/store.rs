@@ -4,7 +4,7 @@ use super::StoreWrapper;
 use crate::{
     Decision, DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Error, FlowDue, Head,
     InboxCounts, LaneCounts, ListPage, LogLimit, ManualClock, NamespaceSettings, Notification, Overview,
-    ProjectionLease, ProjectionPage, ReconcilerScope, Store, Stored, Transaction,
+    ProjectionLease, ProjectionPage, ReconcilerScope, RootSecret, Store, Stored, Transaction,
 };
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
@@ -294,7 +294,7 @@ impl<T: StoreWrapper> Store for T {
         observed(self, "deliveries", StoreWrapper::deliveries(self, page)).await
     }
 
-    async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
+    async fn root_secret(&self, new: &[u8]) -> Result<RootSecret, Error> {
         observed(self, "root_secret", StoreWrapper::root_secret(self, new)).await
     }
 

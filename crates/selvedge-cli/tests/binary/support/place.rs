@@ -69,17 +69,30 @@ pub struct Postgres {
 impl Postgres {
     /// Creates an empty database.
     pub fn new() -> Self {
+        Postgres::with("")
+    }
+
+    /// Creates an empty database with these options.
+    pub fn with(options: &str) -> Self {
         let server = std::env::var("SELVEDGE_TEST_POSTGRES").expect(
             "SELVEDGE_TEST_POSTGRES is not set: run ./scripts/test, which starts a PostgreSQL for the tests",
         );
         let database = format!("selvedge_test_{}", Uuid::new_v4().simple());
-        run(&server, &format!("create database {database}"));
+        run(&server, &format!("create database {database} {options}"));
         Postgres { server, database }
     }
 
     /// Runs statements in the database.
     pub fn run(&self, statements: &str) {
         run(&self.store(), statements);
+    }
+
+    /// Returns the first column of the rows of a query, as bytes.
+    pub fn bytes(&self, query: &str) -> Vec<Vec<u8>> {
+        with_client(&self.store(), async |client| {
+            let rows = client.query(query, &[]).await.expect(query);
+            rows.iter().map(|row| row.get(0)).collect()
+        })
     }
 
     /// Returns the path of a file for a backup.
@@ -96,6 +109,25 @@ impl Postgres {
         );
         let close = "select pg_terminate_backend(pid) from pg_stat_activity";
         run(&self.server, &format!("{close} where datname = '{database}'"));
+    }
+
+    /// Sets a setting of the new sessions of the database.
+    pub fn configure(&self, setting: &str, value: &str) {
+        run(&self.server, &format!("alter database {} set {setting} = {value}", self.database));
+    }
+
+    /// Creates a role that may connect, and nothing else. Returns its name.
+    pub fn create_role(&self) -> String {
+        let role = format!("{}_role", self.database);
+        run(&self.server, &format!("create role {role} login"));
+        role
+    }
+
+    /// Returns the address of the store for a role.
+    pub fn store_as(&self, role: &str) -> String {
+        let store = self.store();
+        let (_, rest) = store.split_once('@').expect("the address names a user");
+        format!("postgres://{role}@{rest}")
     }
 
     /// Returns the address of the store with a password, which the Postgres server ignores.
@@ -122,6 +154,11 @@ impl Drop for Postgres {
 
 /// Runs a statement on the Postgres server.
 fn run(server: &str, statement: &str) {
+    with_client(server, async |client| client.batch_execute(statement).await.expect(statement));
+}
+
+/// Does something with a connection to the Postgres server.
+fn with_client<T>(server: &str, work: impl AsyncFnOnce(&tokio_postgres::Client) -> T) -> T {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().expect("the runtime starts");
     runtime.block_on(async {
@@ -129,11 +166,12 @@ fn run(server: &str, statement: &str) {
             .await
             .expect("the server of SELVEDGE_TEST_POSTGRES is reachable");
         let connection = tokio::spawn(connection);
-        client.batch_execute(statement).await.expect(statement);
+        let done = work(&client).await;
         drop(client);
         connection
             .await
             .expect("the connection's task does not panic")
             .expect("the connection closes cleanly");
-    });
+        done
+    })
 }

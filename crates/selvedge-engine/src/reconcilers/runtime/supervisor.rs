@@ -201,12 +201,16 @@ impl Ticker {
             tokio::select! {
                 _ = stopping.changed() => break,
                 () = tokio::time::sleep_until(query_at) => {
+                    let asked_at = std::time::Instant::now();
                     let overview = tokio::select! {
                         _ = stopping.changed() => break,
                         overview = self.query() => overview,
                     };
                     query_at = match overview {
-                        Some(overview) => self.start_due_ticks(&overview, &mut ticks, &tick_ended),
+                        Some(overview) => {
+                            self.context.committer.metrics().set_store_time(overview.now, asked_at);
+                            self.start_due_ticks(&overview, &mut ticks, &tick_ended)
+                        }
                         None => Instant::now() + QUERY_RETRY,
                     };
                 }
@@ -246,6 +250,8 @@ impl Ticker {
         }
         match answer {
             Ok(Ok(overview)) => Some(overview),
+            // The store has logged it once, and it does not pass.
+            Ok(Err(selvedge_store::Error::SchemaTooNew { .. })) => None,
             Ok(Err(error)) => {
                 tracing::warn!(%error, "the query for due rows failed");
                 None
@@ -267,7 +273,6 @@ impl Ticker {
         if overview.lanes {
             self.context.committer.registry().expect_lanes();
         }
-        self.context.committer.metrics().set_store_time(overview.now);
         let now = Instant::now();
         let mut query_at = now + QUERY_INTERVAL;
         for slot in &mut self.slots {
@@ -359,7 +364,9 @@ async fn tick(
     let result = apart(limit, async move { reconciler.tick(&context).await }).await;
     let (mut tally, error) = match result {
         Ok(Ok(tally)) => (tally, None),
-        Ok(Err(Error::Closed)) => (Tally::default(), Some(Error::Closed)),
+        Ok(Err(error @ (Error::Closed | Error::Store(selvedge_store::Error::SchemaTooNew { .. })))) => {
+            (Tally::default(), Some(error))
+        }
         Ok(Err(error)) => {
             tracing::warn!(reconciler = name, %error, "a tick failed");
             (Tally { errors: 1, ..Tally::default() }, Some(error))

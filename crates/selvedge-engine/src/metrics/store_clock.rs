@@ -1,0 +1,124 @@
+//! Notices that the clock of the store stepped back, as after a failover to a database whose clock is behind.
+//!
+//! Times in rows are compared with the store's clock inside of transactions, so after a step back by N seconds everything that
+//! was to happen by the clock before happens N seconds later: leases, delays, deadlines and schedules stand still until the
+//! clock has caught up. Nothing happens too early. No offset of one process could change that, because other servers would not
+//! know it.
+//!
+//! Each reading of the store's clock is compared with the one before and the monotonic clock of this process. A reading is taken
+//! at some time between the question and the answer, so a slow answer is not taken for a step.
+
+use crate::sync::lock;
+use selvedge_core::Timestamp;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// The smallest step that counts, in microseconds. Smaller ones delay leases less than a slow heartbeat.
+const SMALLEST: i64 = 1_000_000;
+
+/// The readings of the store's clock.
+#[derive(Debug, Default)]
+pub struct StoreClock(Mutex<Readings>);
+
+#[derive(Debug, Default)]
+struct Readings {
+    /// The last time that was read, in microseconds, and the instant of the answer.
+    last: Option<(i64, Instant)>,
+    /// The time that the clock must reach until nothing stands still. None unless it has stepped back.
+    caught_up_at: Option<i64>,
+    steps: u64,
+}
+
+impl StoreClock {
+    /// Takes note of the time of the store, for which it was asked at an instant, and logs a step back.
+    pub fn read(&self, now: Timestamp, asked_at: Instant) {
+        let mut readings = lock(&self.0);
+        let step = readings.take(now.micros(), asked_at, Instant::now());
+        let behind_ms = readings.behind(now.micros()) / 1000;
+        drop(readings);
+        match step {
+            Step::Back(micros) => tracing::warn!(
+                stepped_back_ms = micros / 1000,
+                behind_ms,
+                "the clock of the store stepped back: leases, delays and schedules from before stand still until it has caught up. \
+                 Synchronise the clocks of the database servers"
+            ),
+            Step::CaughtUp => tracing::info!("the clock of the store has caught up"),
+            Step::None => {}
+        }
+    }
+
+    /// Returns the number of steps back, and the time until the clock has caught up with the last one, given the present.
+    pub fn steps(&self, now: Timestamp) -> (u64, Duration) {
+        let readings = lock(&self.0);
+        (readings.steps, Duration::from_micros(readings.behind(now.micros()) as u64))
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum Step {
+    None,
+    /// The clock stepped back by so many microseconds.
+    Back(i64),
+    CaughtUp,
+}
+
+impl Readings {
+    fn take(&mut self, now: i64, asked_at: Instant, answered_at: Instant) -> Step {
+        let earliest =
+            self.last.map(|(last, at)| last + asked_at.saturating_duration_since(at).as_micros() as i64);
+        self.last = Some((now, answered_at));
+        let back = earliest.map_or(0, |earliest| earliest - now);
+        if back >= SMALLEST {
+            self.steps += 1;
+            self.caught_up_at = self.caught_up_at.max(Some(now + back));
+            return Step::Back(back);
+        }
+        match self.caught_up_at {
+            Some(at) if now >= at => {
+                self.caught_up_at = None;
+                Step::CaughtUp
+            }
+            Some(_) | None => Step::None,
+        }
+    }
+
+    fn behind(&self, now: i64) -> i64 {
+        self.caught_up_at.map_or(0, |at| (at - now).max(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000;
+
+    #[test]
+    fn a_step_back_lasts_until_the_clock_has_caught_up() {
+        let (begun, mut readings) = (Instant::now(), Readings::default());
+        let mut read = |second: u64, time: i64| {
+            let at = begun + Duration::from_secs(second);
+            let step = readings.take(time * SECOND, at, at);
+            (step, readings.behind(time * SECOND) / SECOND)
+        };
+        assert_eq!(read(0, 1000), (Step::None, 0));
+        assert_eq!(read(1, 1001), (Step::None, 0));
+        assert_eq!(read(2, 972), (Step::Back(30 * SECOND), 30));
+        assert_eq!(read(12, 982), (Step::None, 20));
+        assert_eq!(read(13, 973), (Step::Back(10 * SECOND), 29));
+        assert_eq!(read(42, 1002), (Step::CaughtUp, 0));
+        assert_eq!(read(43, 2000), (Step::None, 0));
+    }
+
+    #[test]
+    fn a_slow_answer_and_a_small_correction_are_no_steps() {
+        let (begun, mut readings) = (Instant::now(), Readings::default());
+        let at = |seconds| begun + Duration::from_secs(seconds);
+        assert_eq!(readings.take(100 * SECOND, at(0), at(0)), Step::None);
+        // Read at once, answered 9 s later.
+        assert_eq!(readings.take(101 * SECOND, at(1), at(10)), Step::None);
+        assert_eq!(readings.take(110 * SECOND + SECOND / 2, at(11), at(11)), Step::None);
+        assert_eq!(readings.take(110 * SECOND + SECOND / 2 + 1, at(12), at(12)), Step::None);
+    }
+}
