@@ -44,8 +44,11 @@ impl fmt::Display for CertificateFault {
 impl CertificateFault {
     fn of(error: &Bad) -> CertificateFault {
         match error {
-            // The signature is wrong if a trusted certificate has the name of the issuer and another key.
-            Bad::UnknownIssuer | Bad::BadSignature => CertificateFault::UnknownIssuer,
+            // The signature is wrong if a trusted certificate has the name of the issuer and another key, and cannot be checked if
+            // that is of another kind.
+            Bad::UnknownIssuer
+            | Bad::BadSignature
+            | Bad::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => CertificateFault::UnknownIssuer,
             Bad::Expired | Bad::ExpiredContext { .. } => CertificateFault::Expired,
             Bad::NotValidYet | Bad::NotValidYetContext { .. } => CertificateFault::NotYetValid,
             Bad::NotValidForName | Bad::NotValidForNameContext { .. } => CertificateFault::WrongName,
@@ -74,21 +77,21 @@ impl NoConnection {
     pub fn of(error: &(dyn Error + 'static)) -> NoConnection {
         let mut innermost = error;
         loop {
-            if let Some(error) = innermost.downcast_ref::<io::Error>() {
-                if error.kind() == io::ErrorKind::ConnectionRefused {
-                    return NoConnection::Other("the connection was refused".into());
-                }
-                if let Some(tls) = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>()) {
-                    return NoConnection::of_tls(tls);
-                }
-            }
             if let Some(tls) = innermost.downcast_ref::<rustls::Error>() {
                 return NoConnection::of_tls(tls);
             }
-            let Some(source) = innermost.source() else { break };
-            innermost = source;
+            let io = innermost.downcast_ref::<io::Error>();
+            if io.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
+                return NoConnection::Other("the connection was refused".into());
+            }
+            // The source of an I/O error skips the error that it wraps.
+            let wrapped =
+                io.and_then(|error| error.get_ref()).map(|wrapped| wrapped as &(dyn Error + 'static));
+            match wrapped.or_else(|| innermost.source()) {
+                Some(further) => innermost = further,
+                None => return NoConnection::Other(innermost.to_string()),
+            }
         }
-        NoConnection::Other(innermost.to_string())
     }
 
     fn of_tls(error: &rustls::Error) -> NoConnection {

@@ -1385,6 +1385,8 @@ export interface GetLoginPageQuery {
 export type GetOpenapiAnswer = Record<string, unknown>;
 
 export interface GetReadinessAnswer {
+  /** The milliseconds until the clock of the store has caught up, if it stepped back: until then leases, delays and schedules from before stand still; else 0. */
+  clockBehindMs: number;
   status: string;
   store: string;
   /** The number of namespaces whose background work no server does; null if it cannot be read. */

@@ -103,10 +103,9 @@ fn a_database_clock_that_steps_back_is_logged_counted_and_shown_until_it_has_cau
     let ready = format!("{}/readyz", server.url);
     let behind = |answer: &Value| answer["clock_behind_ms"].as_i64().expect("a number");
     assert_eq!(behind(&get(&ready).1), 0);
-    submit(&server.url, json!({"kind": "k"}));
-    // The reconcilers have read the clock before the step.
-    server.wait_for_log("requests");
-    wait_for("a first reading", || get(&format!("{}/v1/clock", server.url)), |status, _| status == 200);
+    // The reconcilers promote the delayed execution, so they have read the clock before the step.
+    submit(&server.url, json!({"kind": "k", "delay_ms": 200}));
+    assert_eq!(claim(&server.url, "w", 1, 30_000).len(), 1);
     place.run("update selvedge.test_clock set behind = '20 s'");
     server.wait_for_log("the clock of the store stepped back");
     let shown = wait_for("it is shown", || get(&ready), |_, answer| behind(answer) > 0);

@@ -19,7 +19,8 @@ use selvedge_core::token::TokenKeyId;
 use selvedge_core::waitpoint::WaitpointState;
 use selvedge_core::{Changes, Draft, Execution, Name, Signal, Waitpoint, WaitpointId};
 use selvedge_sqlite::SqliteStore;
-use selvedge_store::Store;
+use selvedge_store::{SecretPlace, Store};
+use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
 /// Returns changes that add a signal, a step and a waitpoint to an execution.
@@ -162,6 +163,39 @@ async fn a_suspended_execution_is_unchanged_after_reopening_and_resumes_with_its
         again.steps.iter().map(|step| (step.name.as_str(), step.recorded_at.is_some())).collect();
     assert_eq!(steps, [("charge", true), ("approval", true)]);
     assert_eq!(again.steps[0].result.as_deref(), Some(&b"{ \"paid\": 1.0 }"[..]));
+}
+
+#[tokio::test]
+async fn the_first_secret_is_kept_beside_the_file_even_after_reopening() {
+    let directory = Directory::new();
+    // Whatever it ends with.
+    for (number, secret) in
+        [&b"the first secret"[..], b"another one\r", b"a third one\r\n", b"\n"].into_iter().enumerate()
+    {
+        let path = directory.path(&format!("{number}.db"));
+        let file = PathBuf::from(format!("{}-secret", path.display()));
+        let store = SqliteStore::open(&path).await.expect("the store opens");
+        // A draft that a crash has left.
+        std::fs::write(format!("{}-new", file.display()), "half").expect("the file is written");
+        let kept = store.root_secret(secret).await.expect("the secret is kept");
+        assert_eq!((&kept.bytes[..], &kept.place), (secret, &SecretPlace::File(file.clone())));
+        store.close().await;
+        drop(store);
+        let store = SqliteStore::open(&path).await.expect("the store opens again");
+        assert_eq!(store.root_secret(b"a further secret").await.expect("the secret is read"), kept);
+        assert!(!Path::new(&format!("{}-new", file.display())).exists());
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_has_a_secret_goes_on_using_it() {
+    let directory = Directory::new();
+    drop(harness(&directory).await);
+    let insert = "insert into kept_secret (single, secret) values (1, ?1)";
+    plain_connection(&directory).execute(insert, [b"an old secret"]).expect("the row is inserted");
+    let kept =
+        harness(&directory).await.store.root_secret(b"a new secret").await.expect("the secret is read");
+    assert_eq!((&kept.bytes[..], kept.place), (&b"an old secret"[..], SecretPlace::Store));
 }
 
 /// Inserts suspended executions of class 1, each with a due time for its timeout.

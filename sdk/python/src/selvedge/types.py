@@ -1122,6 +1122,7 @@ class Namespace(TypedDict):
 
 
 class Readiness(TypedDict):
+    clock_behind_ms: int
     status: str
     store: str
     uncovered_namespaces: Union[int, None]
