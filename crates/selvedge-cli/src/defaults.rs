@@ -19,8 +19,8 @@ pub struct DefaultArguments {
     /// Retry a failed execution N times, unless its submission has a retry
     #[arg(long, env = "SELVEDGE_MAX_RETRIES", value_name = "N", default_value = "3")]
     max_retries: u32,
-    /// Start an execution again after N interruptions, such as expired leases, unless its submission has a retry
-    #[arg(long, env = "SELVEDGE_MAX_INTERRUPTIONS", value_name = "N", default_value = "100")]
+    /// Start an execution again after N interruptions without progress, such as workers that died, unless its submission has a retry
+    #[arg(long, env = "SELVEDGE_MAX_INTERRUPTIONS", value_name = "N", default_value = "5")]
     max_interruptions: u32,
     /// Wait this long before the first retry, and twice as long before each further one, unless the submission has a retry
     #[arg(long, env = "SELVEDGE_BACKOFF_INITIAL", value_name = "DURATION", default_value = "1s",

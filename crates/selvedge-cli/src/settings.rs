@@ -422,7 +422,7 @@ mod tests {
                          --suspension-timeout 2d --lease-ttl 5s";
         let defaults = Command::parse_from(arguments.split_whitespace()).settings.engine().defaults;
         let retry = defaults.retry.expect("the retry is another one");
-        assert_eq!((retry.max_retries, retry.max_interruptions), (5, 100));
+        assert_eq!((retry.max_retries, retry.max_interruptions), (5, 5));
         assert!(matches!(retry.backoff, Backoff::Exponential { initial_ms: 1000, max_ms: 10_000, .. }));
         let hour = 3_600_000;
         assert_eq!((defaults.retention_ms, defaults.idempotency_window_ms), (24 * hour, Some(hour)));

@@ -7,6 +7,7 @@
 
 use crate::gate::RequiredGates;
 use crate::join::{JoinPolicy, OnSatisfied};
+use crate::policy::DEFAULT_MAX_INTERRUPTIONS;
 use crate::rules::waitpoint::WaitpointDraft;
 use crate::step::StepKind;
 use crate::submission::When;
@@ -119,6 +120,11 @@ pub(crate) fn policy_form(policy: &Policy) -> Cow<'static, str> {
 fn write_policy(policy: &Policy) -> String {
     let Policy { retry, attempt_timeout_ms, deadline_ms, start_by_ms, retention_ms } = policy;
     let Retry { max_retries, max_interruptions, retry_on, backoff } = retry;
+    // The default has the form that it had when it was 100, so a submission that is repeated after an upgrade is recognised.
+    let max_interruptions = match *max_interruptions {
+        DEFAULT_MAX_INTERRUPTIONS => 100,
+        other => other,
+    };
     let retry_on = joined(",", retry_on, |class| json(class.as_str()));
     let backoff = match backoff {
         Backoff::Fixed { delay_ms } => object(&[("type", json("fixed")), ("delay_ms", delay_ms.to_string())]),

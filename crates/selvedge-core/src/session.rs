@@ -9,10 +9,9 @@
 use crate::{ClaimScope, Name, NamespaceId, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// The shortest time between two updates of `seen_at` by claims, in milliseconds.
-pub const SEEN_EVERY_MS: i64 = 10_000;
-/// The time after which an unseen worker no longer counts as live, in milliseconds.
-pub const LIVE_MS: i64 = 90_000;
+/// The shortest time between two updates of `seen_at` by claims, in milliseconds; half the time to live of leases if that is
+/// shorter.
+const SEEN_EVERY_MS: i64 = 10_000;
 /// The time after which an unseen session without leases is deleted, in milliseconds.
 pub const FORGET_MS: i64 = 3_600_000;
 /// The time for which a worker that has ended stays in the list of workers, in milliseconds.
@@ -135,15 +134,20 @@ impl Session {
         self.detail.ended.is_some()
     }
 
-    /// Reports whether the worker counts as live.
+    /// Reports whether a call has updated `seen_at` so lately that a claim need not write it again.
+    pub fn was_just_seen(&self, now: Timestamp) -> bool {
+        self.seen_at.plus_ms(SEEN_EVERY_MS.min(self.ttl_ms / 2)) > now
+    }
+
+    /// Reports whether the worker counts as live: its last call was within twice the time to live of its leases. A claim that
+    /// waits is renewed once in that time to live, so its worker stays live. This is the only place that decides it.
     pub fn is_live(&self, now: Timestamp) -> bool {
         !self.has_ended() && self.silent_from() >= now
     }
 
     /// Returns the time from which the worker counts as silent, unless it is seen before.
     fn silent_from(&self) -> Timestamp {
-        let unseen = self.seen_at.plus_ms(LIVE_MS.max(self.ttl_ms));
-        self.renewed_until().map_or(unseen, |until| until.max(unseen))
+        self.seen_at.plus_ms(2 * self.ttl_ms)
     }
 
     /// Returns the end of the session; none while the worker counts as live.

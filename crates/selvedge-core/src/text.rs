@@ -1,4 +1,5 @@
-//! Text of callers that is too long for its place: error messages in histories and in problems.
+//! Text of callers that does not fit its place: error messages in histories and in problems that are too long, and the
+//! character U+0000, which Postgres cannot store.
 
 /// Returns the text, or its beginning and its length if it is longer than `limit` bytes. The shortened text is at most
 /// `limit` bytes long, unless `limit` is too small for the length.
@@ -9,6 +10,13 @@ pub fn shortened(mut text: String, limit: usize) -> String {
         text.push_str(&note);
     }
     text
+}
+
+/// Replaces the character U+0000, which Postgres cannot store in text, by U+FFFD.
+pub fn replace_nul(text: &mut String) {
+    if text.as_bytes().contains(&0) {
+        *text = text.replace('\0', "\u{fffd}");
+    }
 }
 
 /// Returns the longest beginning of the text that is at most `limit` bytes long and ends at a character.

@@ -31,10 +31,10 @@ pub use metrics::{
 };
 pub use namespace::{
     ApiKeyDraft, BULK_MAX, Bulk, BulkJobDraft, BulkResult, BulkTarget, ClaimResult, ClaimWait, ClassDepth,
-    CreatedApiKey, Ended, EventFilter, EventPage, FlowEnded, FlowMember, FlowRecord, FlowView, Frames, From,
-    GateView, GrownFlow, HeartbeatResult, HeldReason, KeyedCalls, LaneMinute, Namespace, Namespaces,
-    PublicEvent, RecordPage, Relation, ReportItem, RunView, Spent, StateCount, StatsQuery, StreamTail, View,
-    WithSecret, WorkerView,
+    CreatedApiKey, Decision, Ended, EventFilter, EventPage, FlowEnded, FlowMember, FlowRecord, FlowView,
+    Frames, From, GateView, GrownFlow, HeartbeatResult, HeldReason, KeyedCalls, LaneMinute, Namespace,
+    Namespaces, PublicEvent, RecordPage, Relation, ReportItem, RunView, Spent, StateCount, StatsQuery,
+    StreamTail, View, WaitpointLook, WithSecret, WorkerView,
 };
 pub use notify::{Notice, Subscription};
 pub use reconcilers::{Aborted, Intervals, ReconcilerStatus, Tally, UnknownReconciler};

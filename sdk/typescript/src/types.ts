@@ -431,7 +431,7 @@ export interface Execution {
 export interface Explanation {
   nextChangeAt: string | null;
   reasons: Array<{
-    code: "waiting_for_upstreams" | "upstream_open" | "delayed" | "debounced" | "backoff" | "suspended" | "suspension_timeout" | "lane_paused" | "lane_counting" | "concurrency_limit" | "rate_limit" | "budget_limit" | "reserve_exceeds_limit" | "holder" | "fairness_turn" | "line_head" | "gate_open" | "no_worker_in_lane" | "no_worker_of_kind" | "no_capable_worker" | "workers_draining" | "waiting_for_worker" | "active" | "cancel_requested" | "attempt_timeout" | "deadline" | "start_by" | "ended" | "failed" | "cancelled" | "expired" | "skipped" | "upstream_ended" | "skip_origin" | "members_open" | "member_open" | "member_failed" | "failure_handled" | "flow_cancelled";
+    code: "waiting_for_upstreams" | "upstream_open" | "delayed" | "debounced" | "backoff" | "workers_died" | "suspended" | "suspension_timeout" | "lane_paused" | "lane_counting" | "concurrency_limit" | "rate_limit" | "budget_limit" | "reserve_exceeds_limit" | "holder" | "fairness_turn" | "line_head" | "gate_open" | "no_worker_in_lane" | "no_worker_of_kind" | "no_capable_worker" | "workers_draining" | "waiting_for_worker" | "active" | "cancel_requested" | "attempt_timeout" | "deadline" | "start_by" | "ended" | "failed" | "cancelled" | "expired" | "skipped" | "upstream_ended" | "skip_origin" | "members_open" | "member_open" | "member_failed" | "failure_handled" | "flow_cancelled";
     message: string;
     /** The subject of the reason. */
     ref: {
@@ -934,7 +934,7 @@ export interface ReleaseOp {
 
 export interface Retry {
   backoff?: Backoff | null;
-  /** The maximum number of retries after interruptions. 0: at most one attempt. */
+  /** The maximum number of retries after interruptions without progress between them: a recorded step, or the end of a wait that has a step. 0: at most one attempt. */
   maxInterruptions?: number | null;
   /** The maximum number of retries after failures. */
   maxRetries?: number | null;
@@ -2532,8 +2532,16 @@ export interface LookAtWaitpointRequest {
 }
 
 export interface LookAtWaitpointAnswer {
+  /** The time of the answer that decided the question. */
+  decidedAt: string | null;
+  /** The sources of the answers that decided the question. */
+  decidedBy: string[] | null;
+  /** The signal that decided the question. */
+  decidedWith: string | null;
   expiresAt: string | null;
   name: string;
+  /** The outcome of the execution. Null while it has not ended or the waitpoint is open. */
+  outcome: "completed" | "failed" | "cancelled" | "expired" | "skipped" | null;
   prompt: string | null;
   signals: string[];
   state: "open" | "delivered" | "expired" | "revoked";

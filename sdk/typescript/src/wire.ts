@@ -487,7 +487,7 @@ export interface ReleaseOp {
 
 export interface Retry {
   backoff?: Backoff | null;
-  /** The maximum number of retries after interruptions. 0: at most one attempt. */
+  /** The maximum number of retries after interruptions without progress between them: a recorded step, or the end of a wait that has a step. 0: at most one attempt. */
   max_interruptions?: number | null;
   /** The maximum number of retries after failures. */
   max_retries?: number | null;

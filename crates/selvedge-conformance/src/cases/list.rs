@@ -427,6 +427,9 @@ macro_rules! conformance_cases {
                 an_expired_waitpoint_is_marked_and_logged
                 waitpoints_expire_in_every_live_state
                 a_waitpoint_is_revoked_once_and_only_while_open
+                the_waitpoints_of_an_execution_are_closed_with_its_end_whatever_ended_it
+                the_other_waitpoints_of_a_vote_are_closed_with_it_and_those_of_later_waits_stay_open
+                a_wait_that_a_replay_repeats_opens_its_waitpoints_again
                 waitpoints_beyond_the_limit_of_an_execution_are_refused
             }
             suspension::tokens: {

@@ -1,7 +1,7 @@
 //! The invariants of signals, steps and waitpoints, checked over the tables of a store without writers.
 //!
 //! They are those of the event log, numbered from 1 without gaps, and those that the execution's row counts; all queries
-//! return the same. The resume condition of a suspended execution does not hold. No row belongs to an execution that does not
+//! return the same. An execution that has ended has no open waitpoint. The resume condition of a suspended execution does not hold. No row belongs to an execution that does not
 //! exist or to another namespace.
 
 use super::replay::{LoggedEnd, Recorded};
@@ -110,8 +110,13 @@ async fn check_execution(
     if untaken != record.untaken as usize {
         violations.push(format!("{untaken} signals are untaken, and its row counts {}", record.untaken));
     }
-    let open = tables.waitpoints.iter().filter(|one| one.state == WaitpointState::Open);
-    let expires_at = open.filter_map(|one| one.expires_at).min();
+    let open = || tables.waitpoints.iter().filter(|one| one.state == WaitpointState::Open);
+    if let Some(outcome) = row.state.outcome()
+        && let Some(waitpoint) = open().next()
+    {
+        violations.push(format!("it has ended as {outcome}, and its waitpoint {:?} is open", waitpoint.name));
+    }
+    let expires_at = open().filter_map(|one| one.expires_at).min();
     if expires_at != record.expires_at {
         violations
             .push(format!("a waitpoint expires at {expires_at:?}, and its row has {:?}", record.expires_at));

@@ -24,7 +24,7 @@ use crate::gate::GateName;
 use crate::gate::draws::fairness_line_of;
 use crate::rows::{Changes, Needs, Rows};
 use crate::rule::{IfLocked, LeaseEffect, Phase, Task};
-use crate::rules::{gates, join};
+use crate::rules::{gates, join, waitpoint};
 use crate::table::Access;
 use crate::work::Context;
 use crate::{ClassId, Entropy, Execution, ExecutionId, Timestamp, Work};
@@ -206,6 +206,8 @@ impl<H: Host> Driver<H> {
             match self.part {
                 Part::Loading => {}
                 Part::Claiming => {
+                    let closing: Vec<ExecutionId> = self.work.closing().collect();
+                    closing.into_iter().for_each(|id| waitpoint::close_unneeded(&mut self.work, id));
                     self.decide(|phase| phase == Phase::Claims);
                     self.part = Part::Carrying;
                     continue;
@@ -303,6 +305,7 @@ impl<H: Host> Driver<H> {
             Part::Claiming => {
                 let claims = self.all().filter(|task| task.phase() == Phase::Claims);
                 claims.for_each(|task| task.needs(&self.work, &mut needs));
+                needs.queries.waitpoints.extend(self.work.closing());
             }
             Part::Carrying => {
                 let all = self.tasks.iter_mut().chain(&mut self.handed);

@@ -122,7 +122,8 @@ pub struct Detail {
     /// The retries charged in this generation.
     #[serde(skip_serializing_if = "is_default")]
     pub retries: u32,
-    /// The interruptions charged in this generation.
+    /// The interruptions charged in this generation since the last progress: a recorded step or the end of a wait that has a
+    /// step.
     #[serde(skip_serializing_if = "is_default")]
     pub interruptions: u32,
     /// The expired lease whose interruption made the execution claimable again.
@@ -163,6 +164,18 @@ pub struct Detail {
     /// True if its parent awaits its end: see `rules/children.rs`.
     #[serde(skip_serializing_if = "is_default")]
     pub end_awaited: bool,
+}
+
+impl Detail {
+    /// Replaces the character U+0000 in texts of callers: Postgres cannot convert JSON that contains it to text, so one such
+    /// text would fail every query of a view. Names never contain it.
+    pub(crate) fn replace_nul(&mut self) {
+        let Detail { error, progress, cancel, .. } = self;
+        let error = error.as_mut().map(|error| &mut error.message);
+        let progress = progress.as_mut().and_then(|progress| progress.message.as_mut());
+        let reason = cancel.as_mut().and_then(|cancel| cancel.reason.as_mut());
+        [error, progress, reason].into_iter().flatten().for_each(crate::text::replace_nul);
+    }
 }
 
 /// The slots and reservations that a claim took.

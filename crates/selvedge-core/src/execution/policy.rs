@@ -87,12 +87,16 @@ impl Backoff {
     }
 }
 
+/// The most retries after interruptions, by default. Work that kills its workers is given up soon.
+pub const DEFAULT_MAX_INTERRUPTIONS: u32 = 5;
+
 /// The conditions under which a failed or interrupted attempt is followed by another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Retry {
     /// The most retries after failures. Default: 3.
     pub max_retries: u32,
-    /// The most retries after interruptions. Default: 100. Zero gives at-most-once execution.
+    /// The most retries after interruptions without progress between them: a recorded step, or the end of a wait that has a
+    /// step. Default: 5. Zero gives at-most-once execution.
     pub max_interruptions: u32,
     /// The failure classes that are retried. Default: all but `permanent`.
     pub retry_on: Vec<FailureClass>,
@@ -104,7 +108,7 @@ impl Default for Retry {
     fn default() -> Self {
         Retry {
             max_retries: 3,
-            max_interruptions: 100,
+            max_interruptions: DEFAULT_MAX_INTERRUPTIONS,
             retry_on: vec![FailureClass::Transient, FailureClass::Infrastructure, FailureClass::Timeout],
             backoff: Backoff::default(),
         }

@@ -35,6 +35,8 @@ codes! {
     Debounced = "debounced",
     /// It backs off after a failure or an interruption.
     Backoff = "backoff",
+    /// Workers died while they ran it.
+    WorkersDied = "workers_died",
     /// A wait of its suspension is not fulfilled.
     Suspended = "suspended",
     /// A wait of its suspension has a timeout.

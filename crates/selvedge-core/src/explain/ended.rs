@@ -1,7 +1,7 @@
 //! The end of an execution and its cause: the last error, the operator, the limit, or the upstreams.
 
 use super::upstreams::impossible;
-use super::{Code, ExplainContext, Reason, Reference, ReferenceKind};
+use super::{Code, ExplainContext, Reason, Reference, ReferenceKind, deaths};
 use crate::fact::{Fact, Next};
 use crate::history::{HistoryLine, attempt_end};
 use crate::{Execution, Outcome};
@@ -85,7 +85,13 @@ fn cancelled(row: &Execution, line: Option<&HistoryLine>, lines: &[HistoryLine])
 fn expired(row: &Execution, line: Option<&HistoryLine>) -> Reason {
     let interrupted = |count: u32| {
         let limit = row.spec.policy.retry.max_interruptions;
-        format!("the lease of its last attempt expired after {count} of {limit} interruptions")
+        match limit {
+            0 => "its worker died while running this, and no further attempt was allowed".to_owned(),
+            _ => format!(
+                "{} without progress, and at most {limit} further attempts were allowed",
+                deaths(count + 1)
+            ),
+        }
     };
     let message = match line.map(|line| &line.fact) {
         Some(Fact::DeadlinePassed { .. }) => "its deadline passed".to_owned(),

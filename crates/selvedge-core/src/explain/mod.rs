@@ -15,6 +15,7 @@ mod upstreams;
 mod workers;
 
 pub use code::Code;
+pub use workers::deaths;
 
 use crate::gate::draws::lane_gate;
 use crate::gate::{Gate, GateKind, GateName, LaneState};
@@ -182,6 +183,7 @@ pub fn explain(row: &Execution, around: &ExplainContext<'_>) -> Explanation {
             reasons.push(workers::busy(row, around));
         }
     }
+    reasons.extend(workers::died(row));
     reasons.extend(timers::deadlines(row));
     let next_change =
         reasons.iter().filter_map(|reason| reason.until).chain(row.due().map(|due| due.at)).min();

@@ -20,6 +20,41 @@ pub(super) fn busy(row: &Execution, around: &ExplainContext<'_>) -> Reason {
     Reason::new(Code::WaitingForWorker, message).about(lane(around))
 }
 
+/// Says how many workers died while they ran the execution, if it has not ended.
+pub(super) fn died(row: &Execution) -> Option<Reason> {
+    let count = row.detail.interruptions;
+    let limit = row.spec.policy.retry.max_interruptions;
+    (count > 0 && row.state.outcome().is_none()).then(|| {
+        let message =
+            format!("{}; it expires if that happens {} times without progress", deaths(count), limit + 1);
+        Reason::new(Code::WorkersDied, message)
+    })
+}
+
+/// Says that workers died while they ran an execution.
+pub fn deaths(count: u32) -> String {
+    match count {
+        1 => "1 worker died while running this".into(),
+        count => format!("{count} workers died while running this"),
+    }
+}
+
+/// Says when the worker that was seen last, of those that could run the execution, was seen; none if no session of such a
+/// worker is known. A worker that said that it goes is not meant.
+fn last_seen(row: &Execution, around: &ExplainContext<'_>) -> Option<String> {
+    let sessions = around.sessions.iter().filter(|one| one.namespace() == row.namespace);
+    let gone =
+        sessions.filter(|one| !one.has_ended() && one.scope.covers(around.class) && !one.is_live(around.now));
+    let last = gone.max_by_key(|one| one.seen_at)?;
+    let seconds = around.now.ms_since(last.seen_at) / 1000;
+    let ago = match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        _ => format!("{} h", seconds / 3600),
+    };
+    Some(format!("; worker {} was last seen {ago} ago", last.instance))
+}
+
 /// Says how many live workers can run executions of this class.
 pub(super) fn able_in_words(row: &Execution, around: &ExplainContext<'_>) -> String {
     match able(row, around).unwrap_or_default() {
@@ -32,7 +67,10 @@ pub(super) fn able_in_words(row: &Execution, around: &ExplainContext<'_>) -> Str
 /// Returns the number of live workers that could run the execution, or the first thing that all of them lack.
 fn able(row: &Execution, around: &ExplainContext<'_>) -> Result<usize, Reason> {
     let class = around.class;
-    let lacks = |code, message| Err(Reason::new(code, message).about(lane(around)));
+    let lacks = |code, message: String| {
+        let message = message + &last_seen(row, around).unwrap_or_default();
+        Err(Reason::new(code, message).about(lane(around)))
+    };
     let live = around.sessions.iter().filter(|one| one.namespace() == row.namespace);
     let live: Vec<&Session> = live.filter(|one| one.is_live(around.now)).collect();
     let mut found = live.clone();

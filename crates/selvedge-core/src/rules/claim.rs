@@ -15,7 +15,7 @@ use crate::gate::{Gate, GateName};
 use crate::name::{KEY_LIMIT, NAME_LIMIT};
 use crate::rows::{Candidates, Needs};
 use crate::rule::{Phase, Profile, Rule};
-use crate::session::{SEEN_EVERY_MS, SessionDetail};
+use crate::session::SessionDetail;
 use crate::submission::check_capabilities;
 use crate::{
     ClaimScope, ClassId, ExecutionId, Lease, Name, NamespaceId, Refusal, Session, SessionId, State,
@@ -405,7 +405,7 @@ impl Claim {
         let fresh = known.as_ref().is_some_and(|session| {
             session.scope == self.scope
                 && session.worker == self.worker
-                && session.seen_at.plus_ms(SEEN_EVERY_MS) > now
+                && session.was_just_seen(now)
                 && !session.has_ended()
         });
         if !fresh {

@@ -104,8 +104,14 @@ impl Rule for Operate {
             needs.gates.lock(fairness_line_of(row).map(|line| line.id()));
         }
         match (&self.action, work.execution(self.namespace, self.execution)) {
-            (Action::Cancel { .. }, Ok(row)) => needs.flows.lock(row.flow),
-            (Action::Resume, Ok(row)) => suspend::needs(row, needs),
+            (Action::Cancel { .. }, Ok(row)) => {
+                needs.flows.lock(row.flow);
+                needs_closed(row, needs);
+            }
+            (Action::Resume, Ok(row)) => {
+                suspend::needs(row, needs);
+                needs_closed(row, needs);
+            }
             (Action::Prioritise { .. }, Ok(row)) => {
                 scanned_gate(row).into_iter().for_each(|gate| lock_gate(gate, needs));
             }
@@ -131,9 +137,18 @@ impl Rule for Operate {
         }
         if self.changes(&row, work)? {
             self.act(&row, work)?;
+            // Before the reply, which has the version of the row.
+            if self.cancels() || self.action == Action::Resume {
+                waitpoint::close_unneeded(work, row.id);
+            }
         }
         work.execution(self.namespace, self.execution).cloned()
     }
+}
+
+/// Needs the waitpoints of an execution whose end, or the end of a wait, closes them.
+fn needs_closed(row: &Execution, needs: &mut Needs) {
+    needs.queries.waitpoints.extend((row.detail.record.waitpoints > 0).then_some(row.id));
 }
 
 impl Repeatable for Operate {

@@ -175,6 +175,9 @@ impl Rule for Deliver {
             return repeated(known, self.digest(name, &source));
         }
         if let Some(waitpoint) = &waitpoint {
+            if let Some(outcome) = row.state.outcome().filter(|_| waitpoint.expired_early(work.now())) {
+                return Err(Refusal::AlreadyTerminal { execution: row.id, outcome });
+            }
             self.check_open(waitpoint, &row, work)?;
             check_choice(waitpoint, name.as_ref(), work)?;
         }
@@ -262,6 +265,9 @@ impl Deliver {
             WaitpointStateName::Open | WaitpointStateName::Delivered => return Ok(()),
             WaitpointStateName::Revoked => {
                 (TokenReason::Revoked, "this token was revoked; ask for a new one")
+            }
+            WaitpointStateName::Expired if waitpoint.expired_early(work.now()) => {
+                (TokenReason::Expired, "the question was decided without this answer; there is nothing to do")
             }
             WaitpointStateName::Expired => {
                 (TokenReason::Expired, "this token has expired; ask for a new one")

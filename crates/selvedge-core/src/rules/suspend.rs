@@ -6,7 +6,7 @@
 
 use super::children::{self, Look};
 use super::follow;
-use super::waitpoint::{WaitpointDraft, create};
+use super::waitpoint::{WaitpointDraft, create, open_needed};
 use crate::fact::{Fact, Failure, Next, SuspensionNotice};
 use crate::outbox::OutboxKind;
 use crate::rows::Needs;
@@ -16,6 +16,7 @@ use crate::suspension::{IncomingSignal, OnTimeout, ResumedBy, Suspension, WAITS_
 use crate::{
     Execution, ExecutionId, FailureClass, Name, Outcome, Refusal, Signal, Timestamp, Waitpoint, Work,
 };
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The request of a worker to suspend its execution.
@@ -71,6 +72,9 @@ impl Suspend {
         let steps = self.waits.iter().filter_map(|wait| wait.step.as_ref());
         needs.steps.read(steps.map(|(name, _)| (execution, name.clone())));
         let Some(row) = held else { return };
+        if row.detail.record.waitpoints > 0 {
+            needs.queries.waitpoints.push(row.id);
+        }
         if row.detail.record.untaken > 0 {
             needs.queries.untaken.push(row.id);
         }
@@ -100,6 +104,8 @@ impl Suspend {
             .map_err(|refusal| refusal.with_pointer_prefix("/waitpoints"))?;
         let begun = steps.iter().filter(|step| work.step(id, &step.name).is_none()).count() as u32;
         steps.into_iter().for_each(|step| work.put_step(step));
+        let names = self.waits.iter().flat_map(|wait| wait.condition.names()).collect();
+        open_needed(work, row, &names);
         let mut suspension = Suspension {
             number: row.detail.record.suspensions + 1,
             since: work.now(),
@@ -254,11 +260,14 @@ pub fn resume(
     let now = work.now();
     let mut signals = Vec::new();
     let mut steps = Vec::new();
+    let (mut counted, mut awaited) = (BTreeSet::new(), BTreeSet::new());
     for (index, wait) in suspension.waits.iter().enumerate() {
         let holds = wait.condition.holds();
         if !holds && forced != ForcedWaits::All && forced != ForcedWaits::One(index) {
+            awaited.extend(wait.condition.names());
             continue;
         }
+        counted.extend(wait.condition.counted_names());
         let taken = wait.taken();
         signals.extend(&taken);
         let step = wait.step.as_ref().and_then(|name| work.step(id, name)).cloned();
@@ -275,12 +284,20 @@ pub fn resume(
         work.take_signal(id, *number, suspension.number);
     }
     let taken = signals.len() as u32;
+    let is_progress = !steps.is_empty();
     let fact = Fact::Resumed { suspension: suspension.number, by, signals, steps };
     work.apply(id, fact, actor, |row| {
         row.state = State::Waiting;
         row.detail.record.untaken -= taken;
         row.detail.record.resumed_by = Some(by);
+        // A wait without a step may be repeated for ever, so its end is no progress.
+        if is_progress {
+            row.detail.interruptions = 0;
+        }
     });
+    // A vote that has ended needs no more answers. A wait for a single signal is often repeated, for example after a reminder,
+    // so its waitpoints stay open between.
+    work.close_waitpoints_of(id, counted.difference(&awaited).copied().cloned().collect());
 }
 
 /// Marks the times that have passed, and resumes the execution if that fulfils its suspension.

@@ -7,7 +7,8 @@ use crate::rule::{Phase, Profile, Rule};
 use crate::submission::check_duration;
 use crate::token::{TokenKey, TokenKeyId};
 use crate::waitpoint::{CHOICES_MAX, PROMPT_LIMIT, WAITPOINTS_MAX, Waitpoint, WaitpointState};
-use crate::{Execution, Name, NamespaceId, Needs, Refusal, Timestamp, WaitpointId, Work};
+use crate::{Execution, ExecutionId, Name, NamespaceId, Needs, Refusal, Timestamp, WaitpointId, Work};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// A waitpoint as a worker requests it.
@@ -83,7 +84,7 @@ impl WaitpointDraft {
 }
 
 /// Creates waitpoints. An existing waitpoint of the same name is returned again, with the same token and prompt, if it is
-/// open or no wait has taken its signal yet.
+/// open, if it expired early or if no wait has taken its signal yet.
 pub fn create(
     work: &mut Work,
     row: &Execution,
@@ -104,7 +105,8 @@ pub fn create(
                 && match one.state {
                     WaitpointState::Open => one.is_open(now),
                     WaitpointState::Delivered(signal, _) => untaken(signal),
-                    WaitpointState::Expired | WaitpointState::Revoked => false,
+                    WaitpointState::Expired => one.expired_early(now),
+                    WaitpointState::Revoked => false,
                 }
         };
         let known = before.or_else(|| work.waitpoints(row.id).rev().find(reusable)).cloned();
@@ -141,15 +143,21 @@ pub fn create(
         }
         let signs = work.token_keys().find(|key| key.id == waitpoint.key);
         let valid = signs.is_some_and(|key| key.verifies(now) && key.fingerprint == fingerprint);
-        if *new || (!valid && waitpoint.state == WaitpointState::Open) {
-            waitpoint.key = signing_key(work, fingerprint);
+        let opens = waitpoint.state == WaitpointState::Expired;
+        if opens {
+            waitpoint.state = WaitpointState::Open;
+        }
+        if *new || opens || (!valid && waitpoint.state == WaitpointState::Open) {
+            if *new || !valid {
+                waitpoint.key = signing_key(work, fingerprint);
+            }
             save(work, row, waitpoint.clone(), *new);
         }
     }
     Ok(waitpoints.into_iter().map(|(waitpoint, _)| waitpoint).collect())
 }
 
-/// Saves a waitpoint that is new or signed with another key, and records it. That raises the execution's version, so a
+/// Saves a waitpoint that is new, open again or signed with another key, and records it. That raises the execution's version, so a
 /// concurrent delivery or revocation that has read the waitpoint is retried.
 fn save(work: &mut Work, row: &Execution, waitpoint: Waitpoint, new: bool) {
     let fact = Fact::WaitpointCreated {
@@ -196,6 +204,35 @@ pub fn expire(row: &Execution, work: &mut Work) -> u32 {
         close(work, waitpoint.clone(), WaitpointState::Expired, fact, None);
     }
     expired.len() as u32
+}
+
+/// Closes the open waitpoints of an execution that has ended, or of votes that have ended, if the transaction noted any. They
+/// expire early: a later wait for their signals opens them again, with the same token.
+pub fn close_unneeded(work: &mut Work, id: ExecutionId) {
+    let Some(closing) = work.take_closing(id) else { return };
+    let open: Vec<Waitpoint> = work
+        .waitpoints(id)
+        .filter(|one| one.state == WaitpointState::Open && closing.closes(one))
+        .cloned()
+        .collect();
+    for waitpoint in open {
+        let fact = Fact::WaitpointExpired { waitpoint: waitpoint.id, name: waitpoint.name.clone() };
+        close(work, waitpoint, WaitpointState::Expired, fact, None);
+    }
+}
+
+/// Opens waitpoints again that expired early and whose signals one of these names is: a wait for them begins. That happens when
+/// a vote is repeated, and when an execution that ended while it waited is replayed.
+pub fn open_needed(work: &mut Work, row: &Execution, names: &BTreeSet<&Name>) {
+    let now = work.now();
+    let needed = |one: &&Waitpoint| {
+        one.expired_early(now)
+            && (names.contains(&one.name) || one.choices().iter().any(|name| names.contains(name)))
+    };
+    let needed: Vec<Waitpoint> = work.waitpoints(row.id).filter(needed).cloned().collect();
+    for waitpoint in needed {
+        save(work, row, Waitpoint { state: WaitpointState::Open, ..waitpoint }, false);
+    }
 }
 
 /// Revokes the token of a waitpoint. A waitpoint that is no longer open is left unchanged.

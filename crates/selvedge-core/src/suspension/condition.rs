@@ -234,6 +234,28 @@ impl Condition {
         }
     }
 
+    /// Returns the names that its counts list: a count is a vote, which ends once.
+    pub fn counted_names(&self) -> Vec<&Name> {
+        let mut names = Vec::new();
+        self.leaves(&mut |leaf| {
+            if let Condition::Count { of, .. } = leaf {
+                names.extend(of);
+            }
+        });
+        names
+    }
+
+    /// Returns the names of all signals that it may wait for.
+    pub fn names(&self) -> Vec<&Name> {
+        let mut names = self.counted_names();
+        self.leaves(&mut |leaf| {
+            if let Condition::Signal { name, .. } = leaf {
+                names.push(name);
+            }
+        });
+        names
+    }
+
     /// Turns durations into times, counted from `since`.
     pub(super) fn resolve(&mut self, since: Timestamp) {
         self.leaves_mut(&mut |leaf| {

@@ -33,7 +33,7 @@ pub enum WaitpointState {
     Open,
     /// It accepted its delivery: the number of the signal, and the effect of the delivery.
     Delivered(u32, Effect),
-    /// It expired without a delivery.
+    /// It expired without a delivery: its time has passed, or its execution or the vote that it served ended before.
     Expired,
     /// An operator revoked its token.
     Revoked,
@@ -196,6 +196,12 @@ impl Waitpoint {
     /// Reports whether it accepts a delivery at `now`.
     pub fn is_open(&self, now: Timestamp) -> bool {
         self.state == WaitpointState::Open && self.expires_at.is_none_or(|at| at > now)
+    }
+
+    /// Reports whether it expired although its time has not passed at `now`: nobody needs its delivery, because its execution
+    /// or the vote that it served has ended.
+    pub fn expired_early(&self, now: Timestamp) -> bool {
+        self.state == WaitpointState::Expired && self.expires_at.is_none_or(|at| at > now)
     }
 
     /// Returns the state at `now`: an open waitpoint whose time has passed is expired, even before that is recorded.

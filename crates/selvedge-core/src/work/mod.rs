@@ -6,6 +6,7 @@
 
 mod beside;
 mod claims;
+mod closing;
 mod context;
 mod finish;
 mod flows;
@@ -15,6 +16,7 @@ mod rows;
 mod schedules;
 mod webhooks;
 
+pub use closing::Closing;
 pub use context::Context;
 pub use gates::LaneShares;
 
@@ -67,6 +69,8 @@ pub struct Work {
     readied: i64,
     /// Executions that ended or reopened in this transaction and whose downstreams have not been updated yet.
     unpropagated: BTreeSet<ExecutionId>,
+    /// Executions of which waitpoints may have to be closed, because the execution or a wait of it has ended.
+    closing: BTreeMap<ExecutionId, Closing>,
     /// Executions whose lease ended in this transaction, each with the time of its claim.
     ended_leases: Vec<(ExecutionId, Timestamp)>,
     /// Stored versions of executions that this transaction deletes and inserts again under the same id.
@@ -162,6 +166,7 @@ impl Work {
             ready: claims::Ready::default(),
             readied: 0,
             unpropagated: BTreeSet::new(),
+            closing: BTreeMap::new(),
             ended_leases: Vec::new(),
             replaced: Vec::new(),
             history_pages: Vec::new(),
@@ -372,6 +377,7 @@ impl Work {
         let claimed_at = row.state.lease().map(|lease| lease.claimed_at);
         let before = matches!(fact, Fact::Tagged { .. }).then(|| row.tags.clone());
         edit(row);
+        row.detail.replace_nul();
         let to = row.state.name();
         let cause = fact.cause().expect("a change has a cause");
         assert!(allowed(Some(from), cause, to), "{cause:?} may not take {id} from {from:?} to {to:?}");
@@ -381,6 +387,9 @@ impl Work {
         let ended_or_reopened = row.state.outcome().is_some() != from.outcome().is_some();
         if ended_or_reopened {
             row.ended_at = row.state.outcome().map(|_| now);
+        }
+        if to.outcome().is_some() && ended_or_reopened && row.detail.record.waitpoints > 0 {
+            self.closing.insert(id, Closing::All);
         }
         let tells_parent = ended_or_reopened && row.tells_parent();
         row.detail.end_awaited &= row.state.outcome().is_none();
@@ -528,6 +537,7 @@ impl Work {
     pub fn delete(&mut self, id: ExecutionId) {
         let Some(row) = self.executions.delete(&id) else { return };
         self.records.forget(id);
+        self.closing.remove(&id);
         row.tags.iter().for_each(|(name, value)| self.tags.remove(tag_entry(row, name, value)));
         let (idempotency, unique) = (&row.spec.idempotency_key, &row.spec.unique_while_active);
         let keys = KeyName::of_submission(row.namespace, idempotency.as_ref(), unique.as_ref());

@@ -58,7 +58,7 @@ fn an_expired_execution_names_the_limit() {
         (Fact::DeadlinePassed { lease: None }, "its deadline passed"),
         (
             Fact::LeaseExpired { lease: lease(), next },
-            "the lease of its last attempt expired after 2 of 100 interruptions",
+            "3 workers died while running this without progress, and at most 5 further attempts were allowed",
         ),
         (Fact::SuspensionTimedOut { suspension: 1, on_timeout, next }, "timed out after waiting 5 ms"),
     ] {

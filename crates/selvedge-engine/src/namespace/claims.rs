@@ -41,6 +41,12 @@ enum Next {
     BeginIncarnation,
 }
 
+/// Returns the time after which a waiting claim renews its session: the time to live of its leases. The worker counts as live for
+/// twice as long.
+pub(super) fn renewal(claim: &Claim) -> Duration {
+    Duration::from_millis(claim.ttl_ms.max(1) as u64)
+}
+
 impl Namespace {
     /// Claims executions, and waits for work if there is none.
     pub async fn claim(&self, wanted: ClaimWait) -> Result<Vec<Claimed>, Error> {
@@ -60,6 +66,7 @@ impl Namespace {
 
     async fn claim_until(&self, mut claim: Claim, deadline: Instant) -> Result<ClaimResult, Error> {
         let waiting = &self.inner().waiting;
+        let renewal = renewal(&claim);
         let mut watermark = waiting.watermark(&claim);
         // The claim of the report before this one may have asked already. A claim that does not wait always asks.
         if Instant::now() < deadline {
@@ -97,6 +104,8 @@ impl Namespace {
                 }
             }
             asks = true;
+            // Asking again renews the session, so that the worker counts as live while it waits.
+            until = until.min(Instant::now() + renewal);
             let Some(mut registration) = waiting.register(&claim, watermark) else {
                 continue;
             };

@@ -18,12 +18,13 @@ const LOOKED_AT: usize = 50_000;
 /// The most executions of one class, and of one other state, that [`Namespace::depths`] looks at.
 const LOOKED_AT_OF_CLASS: usize = 1000;
 /// The states that an index by state has and that matter to an operator.
-const BY_STATE: [StateName; 5] = [
+const BY_STATE: [StateName; 6] = [
     StateName::WaitingDependencies,
     StateName::Delayed,
     StateName::Held,
     StateName::Suspended,
     StateName::Failed,
+    StateName::Expired,
 ];
 
 /// The number of executions in a state.
@@ -56,7 +57,7 @@ pub struct ClassDepth {
 }
 
 impl Namespace {
-    /// Counts the live executions in each state, and the failed ones, up to `bound`, in the order of [`StateName::ALL`].
+    /// Counts the live executions in each state, and the failed and expired ones, up to `bound`, in the order of [`StateName::ALL`].
     pub async fn count_by_state(&self, bound: u64) -> Result<Vec<StateCount>, Error> {
         let all = Filter::all(self.id());
         let indexed = BY_STATE.map(|state| {

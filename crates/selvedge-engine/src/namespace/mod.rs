@@ -51,6 +51,7 @@ pub use relatives::Relation;
 pub use reports::ReportItem;
 pub use schedules::RunView;
 pub(crate) use signals::load_secret;
+pub use signals::{Decision, WaitpointLook};
 pub use stats::{LaneMinute, StatsQuery};
 pub use streams::{Frames, StreamTail};
 pub use webhooks::WithSecret;

@@ -2,9 +2,10 @@
 //!
 //! Each namespace gets a claim of its own, for at most its share of the executions that the worker wants; shares that
 //! one namespace does not use go to the others. A namespace that had no work is not asked again until one of its
-//! executions may have become claimable.
+//! executions may have become claimable, or the session of the worker there has to be renewed.
 
 use super::WAIT_MAX;
+use super::claims::renewal;
 use super::homes::Homes;
 use crate::commit::{Registration, Watermark, new_task, receive};
 use crate::sync::lock;
@@ -51,6 +52,8 @@ struct EmptyNamespace {
     watermark: Watermark,
     /// See [`Claim::life`].
     life: Option<u32>,
+    /// The time at which the namespace was asked, which renewed the session there.
+    asked_at: Instant,
 }
 
 /// The result of asking all namespaces once.
@@ -168,7 +171,9 @@ impl Namespaces {
                 .map(|(claim, watermark)| waiting.register_for_wake_up(claim, *watermark));
             let Some(mut registrations) = registrations.collect::<Option<Vec<_>>>() else { continue };
             woken = true;
-            let until = round.opens_at.map_or(deadline, |at| at.min(deadline));
+            // Asking again renews the sessions, so that the worker counts as live while it waits.
+            let until = Instant::now() + renewal(claim);
+            let until = round.opens_at.map_or(until, |at| at.min(until)).min(deadline);
             match tokio::time::timeout_at(until, any_woken(&mut registrations)).await {
                 Err(_elapsed) if until == deadline => return Ok(ClaimResult::default()),
                 Ok(false) => return Ok(ClaimResult::default()),
@@ -194,7 +199,10 @@ impl Namespaces {
         let mut candidates = Vec::new();
         for (index, (claim, watermark)) in claims.iter_mut().zip(watermarks).enumerate() {
             let known = turns.empty.get(&asker(claim));
-            let still = |known: &&EmptyNamespace| known.scope == claim.scope && known.watermark == *watermark;
+            let still = |known: &&EmptyNamespace| {
+                let is_fresh = known.asked_at.elapsed() < renewal(claim);
+                is_fresh && known.scope == claim.scope && known.watermark == *watermark
+            };
             match known.filter(still).and_then(|known| known.life) {
                 Some(life) => claim.life = claim.life.or(Some(life)),
                 None => candidates.push(index),
@@ -303,7 +311,8 @@ impl Namespaces {
             if turns.empty.len() >= EMPTY_MAX {
                 turns.empty.clear();
             }
-            turns.empty.insert(asker(claim), EmptyNamespace { scope, watermark, life });
+            let asked_at = Instant::now();
+            turns.empty.insert(asker(claim), EmptyNamespace { scope, watermark, life, asked_at });
         }
     }
 }

@@ -4,6 +4,7 @@ use super::record_pages::{PageReader, RecordLimit, RecordPage};
 use super::{KeyedCalls, Namespace};
 use crate::{Engine, Error};
 use bytes::Bytes;
+use selvedge_core::filter::Payloads;
 use selvedge_core::rules::keyed::Answered;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
@@ -14,12 +15,14 @@ use selvedge_core::step::Step;
 use selvedge_core::suspension::WaitDraft;
 use selvedge_core::token::{Secret, TokenKey};
 use selvedge_core::waitpoint::{WAITPOINTS_MAX, WaitpointFilter, WaitpointPosition, WaitpointStateName};
-use selvedge_core::{ExecutionId, Name, Signal, Waitpoint, WaitpointId};
+use selvedge_core::{ExecutionId, Name, Outcome, Signal, Timestamp, Waitpoint, WaitpointId};
 use selvedge_store::{SecretPlace, Store};
 use std::cmp::Reverse;
 
 /// The number of random bytes in a generated secret.
 const SECRET_BYTES: usize = 32;
+/// The number of signals among which the decision of a question is looked for, newest first.
+const LOOKED_AT: u32 = 200;
 /// The total size of payloads at which a page of signals or steps ends, in bytes.
 const PAGE_BYTES: usize = 1024 * 1024;
 
@@ -75,6 +78,60 @@ fn shown(place: &SecretPlace) -> String {
     }
 }
 
+/// A waitpoint as the holder of its token sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WaitpointLook {
+    /// The waitpoint.
+    pub waitpoint: Waitpoint,
+    /// Its state now.
+    pub state: WaitpointStateName,
+    /// The answers by which the question was decided; none while it is open, or if nobody has answered.
+    pub decision: Option<Decision>,
+    /// The outcome of the execution, if it has ended. Not read while the waitpoint is open.
+    pub outcome: Option<Outcome>,
+    /// The store's time.
+    pub now: Timestamp,
+}
+
+/// The answers by which a question to several people was decided.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// The sources of the answers, in the order of their delivery.
+    pub by: Vec<Name>,
+    /// The name of the signal that decided.
+    pub signal: Name,
+    /// The time of the answer that decided.
+    pub at: Timestamp,
+    /// True if it declined: SDKs end the name of that signal with `/reject`.
+    pub declines: bool,
+}
+
+/// The part of a name before its last slash. The waitpoints of one approval have it in common: `deploy/ann`, `deploy/bob`.
+fn vote_of(name: &Name) -> Option<&str> {
+    name.rsplit_once('/').map(|(vote, _)| vote)
+}
+
+/// Returns the decision of the question of a waitpoint: of the signals that a wait has taken, those of the same approval, or, for
+/// a waitpoint whose name has no slash, those that came through waitpoints after its creation. Of these, the last one decided.
+fn decision(signals: &[Signal], waitpoint: &Waitpoint) -> Option<Decision> {
+    let belongs = |signal: &&Signal| match vote_of(&waitpoint.name) {
+        Some(vote) => vote_of(&signal.name) == Some(vote),
+        None => signal.waitpoint.is_some(),
+    };
+    let taken = signals.iter().filter(|signal| signal.taken.is_some() && signal.at >= waitpoint.created_at);
+    let taken: Vec<&Signal> = taken.filter(belongs).collect();
+    let declines = |signal: &Signal| signal.name.ends_with("/reject");
+    let last = taken.last()?;
+    let alike =
+        taken.iter().filter(|signal| signal.taken == last.taken && declines(signal) == declines(last));
+    Some(Decision {
+        by: alike.map(|signal| signal.source.clone()).collect(),
+        signal: last.name.clone(),
+        at: last.at,
+        declines: declines(last),
+    })
+}
+
 impl Engine {
     /// Delivers a signal through a waitpoint. The token is the only authorization. A repeat returns the first reply.
     pub async fn deliver(
@@ -94,18 +151,23 @@ impl Engine {
         Ok(self.inner.committer.run(deliver).await??)
     }
 
-    /// Returns a waitpoint and its state now. The token is the only authorization.
-    pub async fn look_at_waitpoint(
-        &self,
-        id: WaitpointId,
-        token: &str,
-    ) -> Result<(Waitpoint, WaitpointStateName), Error> {
+    /// Returns a waitpoint, its state now, and why it accepts no delivery any more. The token is the only authorization.
+    pub async fn look_at_waitpoint(&self, id: WaitpointId, token: &str) -> Result<WaitpointLook, Error> {
         let store = &self.inner.store;
         let waitpoint = store.waitpoint(id).await?.ok_or_else(|| no_waitpoint(id))?;
         let (keys, now) = (store.token_keys().await?, store.now().await?);
         verify(&waitpoint, token, &self.inner.secret, keys.iter(), now)?;
         let state = waitpoint.state_at(now);
-        Ok((waitpoint, state))
+        let mut look = WaitpointLook { waitpoint, state, now, decision: None, outcome: None };
+        if state != WaitpointStateName::Open {
+            let id = look.waitpoint.execution;
+            let row = store.fetch(&[id], Payloads::NONE).await?.pop().map(|row| row.execution);
+            look.outcome = row.as_ref().and_then(|row| row.state.outcome());
+            let count = row.map_or(0, |row| row.detail.record.signals);
+            let newest = store.signals(id, count.saturating_sub(LOOKED_AT), LOOKED_AT).await?;
+            look.decision = decision(&newest, &look.waitpoint);
+        }
+        Ok(look)
     }
 
     /// Returns the keys that sign and verify the tokens of all waitpoints, newest first. Only their ids are stored.

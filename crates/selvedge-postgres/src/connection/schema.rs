@@ -46,6 +46,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 19, minimum_reader: 12, sql: include_str!("../migrations/0019_views.sql") },
     // A program that does not know the projection leaves it to others.
     Migration { version: 20, minimum_reader: 12, sql: include_str!("../migrations/0020_projection.sql") },
+    // An older program leaves waitpoints of ended executions open, which harms nobody but those who look at them.
+    Migration { version: 21, minimum_reader: 12, sql: include_str!("../migrations/0021_ended_waits.sql") },
 ];
 
 /// The key of the advisory lock under which one server at a time migrates, for all Selvedge schemas of a database.

@@ -10,12 +10,14 @@ use selvedge_engine::core::flow::FlowFilter;
 use selvedge_engine::core::gate::{Config, GateKind, LaneState};
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::report::Op;
+use selvedge_engine::core::rules::waitpoint::WaitpointDraft;
 use selvedge_engine::core::state::StateName;
-use selvedge_engine::core::{Draft, Policy, Retry};
+use selvedge_engine::core::{Draft, ExecutionId, FailureClass, Name, Policy, Retry};
 use selvedge_engine::{FlowView, View};
 use selvedge_postgres::Settings;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// Returns the rows of a view as JSON objects, by id.
 async fn rows(sql: &PlainConnection, view: &str) -> Vec<Value> {
@@ -190,5 +192,77 @@ async fn the_statements_of_the_documentation_run() {
     })
     .await;
     assert_eq!(sql.number("select count(*) from selvedge.v1_executions", &[]).await, 5);
+    stop([&server.engine]).await;
+}
+
+#[tokio::test]
+async fn an_error_with_the_character_zero_does_not_fail_the_views_and_old_rows_with_it_are_repaired() {
+    let sandbox = Sandbox::new();
+    let server = sandbox.server("server").await;
+    let sql = sandbox.plain().await;
+    let fail = async |message: &str| {
+        let retry = Retry { max_retries: 0, ..Retry::default() };
+        let draft = Draft { policy: Policy { retry, ..Policy::default() }, ..Draft::new("fails") };
+        let id = server.submit(draft).await;
+        let claim = claim_wait(claim_of("i", 1), Duration::ZERO);
+        let claimed = server.namespace.claim(claim).await.expect("the claim is answered").remove(0);
+        let fail = Op::Fail { message: message.into(), class: FailureClass::Permanent, retry_after_ms: None };
+        server.report(fence(&claimed), fail).await.expect("the lease is held");
+        id
+    };
+    let (new, old) = (fail("a\0b").await, fail("old").await);
+    // An earlier build stored the text as it came; the last four characters are a backslash, u0000 and nothing else.
+    let stored = r#"{"error":{"message":"x\u0000\u0000y \\u0000 \\\u0000","class":"permanent"}}"#;
+    sql.query("update executions set detail = $2 where id = $1", &[&old.0, &stored])
+        .await
+        .expect("it is stored");
+    sql.query("select count(*), max(error_message) from v1_executions", &[])
+        .await
+        .expect_err("the view fails");
+    let migration = include_str!("../../src/migrations/0021_ended_waits.sql");
+    for standard in ["on", "off"] {
+        sql.run(&format!("set standard_conforming_strings = {standard}")).await;
+        sql.run(migration).await;
+    }
+    sql.run("reset standard_conforming_strings").await;
+    let shown = rows(&sql, "v1_executions").await;
+    let message = |id: ExecutionId| {
+        let row = shown.iter().find(|row| row["id"] == json!(id)).expect("it is listed");
+        row["error_message"].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(message(new), "a\u{fffd}b");
+    assert_eq!(message(old), "x\u{fffd}\u{fffd}y \\u0000 \\\u{fffd}");
+    stop([&server.engine]).await;
+}
+
+#[tokio::test]
+async fn waitpoints_that_earlier_builds_left_open_are_closed() {
+    let sandbox = Sandbox::new();
+    let server = sandbox.server("server").await;
+    let sql = sandbox.plain().await;
+    for kind in ["ends", "lives"] {
+        server.submit(Draft::new(kind)).await;
+    }
+    for _ in 0..2 {
+        let claimed = server
+            .namespace
+            .claim(claim_wait(claim_of("i", 1), Duration::ZERO))
+            .await
+            .expect("it is answered")
+            .remove(0);
+        let waitpoint = server.namespace.waitpoint(WaitpointDraft::new(Name::trusted("w")));
+        server.report(fence(&claimed), waitpoint).await.expect("the lease is held");
+        let kind = server.namespace.get(claimed.execution.id).await.expect("it exists").class.kind;
+        if kind.as_str() == "ends" {
+            server.report(fence(&claimed), complete_op()).await.expect("the lease is held");
+        }
+    }
+    assert_eq!(sql.number("select count(*) from waitpoints where state = 2", &[]).await, 1);
+    sql.run("update waitpoints set state = 0").await;
+    sql.run(include_str!("../../src/migrations/0021_ended_waits.sql")).await;
+    let open = "select count(*) from waitpoints join executions on executions.id = waitpoints.execution
+                where waitpoints.state = 0 and executions.state < 10";
+    assert_eq!(sql.number(open, &[]).await, 1);
+    assert_eq!(sql.number("select count(*) from waitpoints where state = 2", &[]).await, 1);
     stop([&server.engine]).await;
 }

@@ -52,6 +52,11 @@ pub fn confirmation(waitpoint: &Waitpoint, label: &str) -> String {
     format!("Send the answer “{label}”? It is final.\n\n{}", headline(waitpoint))
 }
 
+/// Reports whether the waitpoint belongs to an approval of an SDK: its answers are yes and no.
+pub fn is_approval(waitpoint: &Waitpoint) -> bool {
+    approval(waitpoint).is_some()
+}
+
 /// Returns the name of the approval of an SDK to which a waitpoint belongs: `deploy` of the waitpoint `deploy/ann` that asks ann and
 /// whose answers are `deploy/ann` and `deploy/reject`.
 fn approval(waitpoint: &Waitpoint) -> Option<&str> {

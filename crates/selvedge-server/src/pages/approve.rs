@@ -7,7 +7,7 @@
 
 use super::answer::{self, confirmation, further_lines, headline};
 use super::layout::{self, mark};
-use super::parts::{moment, user_text};
+use super::parts::{ago, moment, user_text};
 use crate::AppState;
 use crate::routes::HandlerResult;
 use crate::routes::waitpoints::no_token;
@@ -17,9 +17,10 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use maud::{Markup, html};
-use selvedge_core::Waitpoint;
+use selvedge_core::Name;
 use selvedge_core::rules::signal::SignalDraft;
 use selvedge_core::waitpoint::WaitpointStateName;
+use selvedge_engine::WaitpointLook;
 
 /// `GET /approve/{id}`: the same page for every id.
 pub async fn page(PathWaitpoint(id): PathWaitpoint) -> HandlerResult {
@@ -43,14 +44,23 @@ pub async fn answer(
     let (token, signal, comment) = (fields.text("token")?, fields.text("signal")?, fields.text("comment")?);
     let token = token.ok_or_else(no_token)?;
     let token = token.trim();
-    let (waitpoint, now) = state.engine.look_at_waitpoint(id, token).await?;
+    let look = state.engine.look_at_waitpoint(id, token).await?;
     let Some(signal) = signal else {
-        return Ok(frame(question(&waitpoint, now, token)));
+        return Ok(frame(question(&look, token)));
     };
-    let label = answer::label(&waitpoint, &signal);
+    let label = answer::label(&look.waitpoint, &signal);
     let payload = serde_json::json!({ "comment": comment }).to_string().into();
     let draft = SignalDraft { name: Some(signal), payload, key: None };
-    state.engine.deliver(id, token, draft).await?;
+    if let Err(error) = state.engine.deliver(id, token, draft).await {
+        // Somebody else may have decided since the question was shown.
+        let look = state.engine.look_at_waitpoint(id, token).await?;
+        return match look.state {
+            WaitpointStateName::Open => Err(error.into()),
+            WaitpointStateName::Delivered | WaitpointStateName::Expired | WaitpointStateName::Revoked => {
+                Ok(frame(question(&look, token)))
+            }
+        };
+    }
     Ok(frame(html! {
         h1 { "Answered" }
         p role="status" { "Your answer “" (user_text(&label)) "” was delivered. You can close this page." }
@@ -66,7 +76,8 @@ fn frame(content: Markup) -> Response {
     response
 }
 
-fn question(waitpoint: &Waitpoint, state: WaitpointStateName, token: &str) -> Markup {
+fn question(look: &WaitpointLook, token: &str) -> Markup {
+    let WaitpointLook { waitpoint, state, .. } = look;
     html! {
         h1 { (user_text(&headline(waitpoint))) }
         (further_lines(waitpoint))
@@ -83,9 +94,51 @@ fn question(waitpoint: &Waitpoint, state: WaitpointStateName, token: &str) -> Ma
                     }
                 }
             }
-            WaitpointStateName::Delivered => p { "It has been answered already." },
-            WaitpointStateName::Expired => p { "It has expired." },
-            WaitpointStateName::Revoked => p { "It was revoked." },
+            WaitpointStateName::Delivered => p { "You have answered this already. There is nothing to do." },
+            WaitpointStateName::Expired => (closed(look)),
+            WaitpointStateName::Revoked => p { "This link was revoked. If you should still answer, ask for a new one." },
         }
+    }
+}
+
+/// Says why nobody needs an answer any more: who has decided and when, or that the work has ended or the time is over.
+fn closed(look: &WaitpointLook) -> Markup {
+    let is_over = look.waitpoint.expires_at.is_some_and(|at| at <= look.now);
+    html! {
+        @if let Some(decision) = &look.decision {
+            p {
+                (user_text(&people(&decision.by))) @if decision.by.len() == 1 { " has" } @else { " have" }
+                " already "
+                @match (answer::is_approval(&look.waitpoint), decision.declines) {
+                    (true, true) => "rejected this",
+                    (true, false) => "approved this",
+                    (false, _) => { "answered “" (user_text(&answer::label(&look.waitpoint, &decision.signal))) "”" }
+                }
+                ", " (ago(decision.at, look.now)) ". There is nothing to do."
+            }
+        } @else if is_over {
+            p { "The time for an answer ended " (ago(look.waitpoint.expires_at.unwrap_or(look.now), look.now)) "." }
+        } @else if let Some(outcome) = look.outcome {
+            p { "The work that asked this has ended without an answer (" (outcome.as_str()) "). There is nothing to do." }
+        } @else {
+            p { "This question is not open any more. There is nothing to do." }
+        }
+    }
+}
+
+/// Lists people as the beginning of a sentence.
+fn people(names: &[Name]) -> String {
+    let listed = match names {
+        [] => "somebody".to_owned(),
+        [one] => one.to_string(),
+        [first @ .., last] => {
+            format!("{} and {last}", first.iter().map(Name::as_str).collect::<Vec<_>>().join(", "))
+        }
+    };
+    let mut letters = listed.chars();
+    // A name that is a word, not an address of mail, begins the sentence with a capital letter.
+    match letters.next().filter(|_| names.first().is_none_or(|name| name.chars().all(char::is_alphabetic))) {
+        Some(first) => first.to_uppercase().chain(letters).collect(),
+        None => listed,
     }
 }

@@ -5,6 +5,8 @@ use super::minutes::LastHour;
 use super::parts::{bounded, duration, executions_link, number, path_part, user_text, words};
 use maud::{Markup, html};
 use selvedge_core::class::Class;
+use selvedge_core::explain::deaths;
+use selvedge_core::filter::{Filter, Payloads};
 use selvedge_core::gate::GateKind;
 use selvedge_core::rollup::{Rollup, Spread};
 use selvedge_core::session::Session;
@@ -26,6 +28,8 @@ const OVERDUE: Duration = Duration::from_secs(30);
 /// for [`STUCK_MS`].
 const STUCK_FACTOR: i64 = 10;
 const STUCK_MS: i64 = 600_000;
+/// The number of workers that died while they ran an execution from which it needs attention.
+const DEATHS: u32 = 3;
 /// The most matters of one kind that are listed.
 const LISTED: usize = 8;
 
@@ -77,6 +81,7 @@ pub async fn matters(namespace: &Namespace, situation: &Situation<'_>) -> Result
     matters.extend(listed(of_lanes(situation)));
     matters.extend(listed(of_stuck(situation)));
     matters.extend(of_counts(situation));
+    matters.extend(listed(of_deaths(namespace, situation).await?));
     let open =
         WaitpointFilter { state: Some(WaitpointStateName::Open), ..WaitpointFilter::all(namespace.id()) };
     let (waitpoints, more) = namespace.list_waitpoints(&open, None, None, LOOKED_AT).await?;
@@ -207,7 +212,7 @@ fn of_stuck(situation: &Situation<'_>) -> Vec<Matter> {
     matters.collect()
 }
 
-/// Held and failed executions.
+/// Held, failed and expired executions.
 fn of_counts(situation: &Situation<'_>) -> Vec<Matter> {
     let mut matters = Vec::new();
     let count_of = |state| situation.counts.iter().find(|one| one.state == state).filter(|one| one.count > 0);
@@ -222,16 +227,39 @@ fn of_counts(situation: &Situation<'_>) -> Vec<Matter> {
         let text = html! { (bounded(count, more)) " " (are(count, "execution")) " held by limits" };
         matters.push(Matter::new(text).link(executions_link(&[("state", "held")]), "Show"));
     }
-    if let Some(failed) = count_of(StateName::Failed) {
-        let lately = situation.hour.total.sum(|minute| minute.failed);
+    let ends: [(StateName, &str, fn(&Rollup) -> u64); 2] = [
+        (StateName::Failed, "failed", |minute| minute.failed),
+        (StateName::Expired, "expired", |minute| minute.expired),
+    ];
+    for (state, verb, of_minute) in ends {
+        let Some(ended) = count_of(state) else { continue };
+        let lately = situation.hour.total.sum(of_minute);
         let text = html! {
-            (bounded(failed.count, failed.may_be_more)) " " (have(failed.count, "execution")) " failed, "
+            (bounded(ended.count, ended.may_be_more)) " " (have(ended.count, "execution")) " " (verb) ", "
             (number(lately)) " in the last hour"
         };
-        let matter = Matter::new(text).link(executions_link(&[("state", "failed")]), "Show");
+        let matter = Matter::new(text).link(executions_link(&[("state", state.as_str())]), "Show");
         matters.push(if lately > 0 { matter.bad() } else { matter });
     }
     matters
+}
+
+/// Executions that may kill their workers: several died while they ran them. Looks at the newest that run or back off.
+async fn of_deaths(namespace: &Namespace, situation: &Situation<'_>) -> Result<Vec<Matter>, Error> {
+    let mut matters = Vec::new();
+    for state in [StateName::Active, StateName::Delayed] {
+        if !situation.counts.iter().any(|one| one.state == state && one.count > 0) {
+            continue;
+        }
+        let filter = Filter { states: vec![state], ..Filter::all(namespace.id()) };
+        let (found, _) = namespace.list(&filter, None, LOOKED_AT, Payloads::NONE).await?;
+        let rows = found.iter().map(|view| &view.stored.execution);
+        matters.extend(rows.filter(|row| row.detail.interruptions >= DEATHS).map(|row| {
+            let text = html! { (deaths(row.detail.interruptions)) };
+            Matter::new(text).bad().link(format!("/executions/{}", row.id), "Show")
+        }));
+    }
+    Ok(matters)
 }
 
 fn of_budget(budget: &GateView) -> Option<Matter> {

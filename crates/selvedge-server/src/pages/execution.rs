@@ -14,7 +14,7 @@ use crate::routes::HandlerResult;
 use crate::wire::path::PathExecution;
 use crate::wire::query::Query;
 use maud::{Markup, html};
-use selvedge_core::explain::{Explanation, Reference};
+use selvedge_core::explain::{Explanation, Reference, deaths};
 use selvedge_core::gate::RequiredGates;
 use selvedge_core::history::{Attempt, HistoryLine, attempts};
 use selvedge_core::stream::Frame;
@@ -171,6 +171,7 @@ impl Record {
                 div { dt { "State" } dd { (state(self.view.state())) } }
                 div { dt { "Lane" } dd { a href=(executions_link(&[("lane", &class.lane)])) { (user_text(&class.lane)) } } }
                 div { dt { "Attempts" } dd { (row.epoch) @if detail.retries > 0 { " (" (detail.retries) " retried)" } } }
+                @if detail.interruptions > 0 { div.wide { dt { "Interruptions" } dd { (deaths(detail.interruptions)) } } }
                 div { dt { "Priority" } dd { (row.priority) } }
                 div.wide { dt { "Submitted" } dd { (moment(row.submitted_at)) } }
                 div { dt { "Started" } dd { (maybe_ago(row.started_at, self.now)) } }

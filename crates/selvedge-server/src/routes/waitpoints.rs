@@ -22,7 +22,7 @@ use selvedge_core::name::NAME_LIMIT;
 use selvedge_core::rules::keyed::Answered;
 use selvedge_core::rules::signal::Delivered;
 use selvedge_core::waitpoint::{WaitpointFilter, WaitpointPosition, WaitpointState, WaitpointStateName};
-use selvedge_core::{ExecutionId, Name, Refusal, Waitpoint, WaitpointId};
+use selvedge_core::{ExecutionId, Name, Outcome, Refusal, Waitpoint, WaitpointId};
 use selvedge_engine::Namespace;
 
 /// `POST /v1/waitpoints/{id}/signal`: the token alone authorises the delivery, so there is no [`Caller`]. The response
@@ -63,14 +63,20 @@ pub async fn look(
     let token = fields.text("token")?;
     fields.finish()?;
     let token = token.ok_or_else(no_token)?;
-    let (waitpoint, state) = state.engine.look_at_waitpoint(id, &token).await?;
+    let look = state.engine.look_at_waitpoint(id, &token).await?;
+    let waitpoint = &look.waitpoint;
     Ok(json::response(StatusCode::OK, |object| {
         object.value("waitpoint", &id);
         object.value("name", &waitpoint.name);
         object.value("prompt", &waitpoint.prompt);
         object.value("signals", &waitpoint.choices());
         object.time("expires_at", waitpoint.expires_at);
-        object.value("state", state.as_str());
+        object.value("state", look.state.as_str());
+        let decision = look.decision.as_ref();
+        object.value("decided_by", &decision.map(|decision| &decision.by));
+        object.value("decided_with", &decision.map(|decision| &decision.signal));
+        object.time("decided_at", decision.map(|decision| decision.at));
+        object.value("outcome", &look.outcome.map(Outcome::as_str));
     }))
 }
 

@@ -77,7 +77,9 @@ async fn a_dead_worker_stays_listed_for_a_quarter_of_an_hour_with_the_reason_of_
     let options = Options { reconcilers: false, ..Options::default() };
     let server = Server::start_with(options, clock.clone()).await;
     server.claim("silent", 1).await;
-    clock.advance_ms(90_001);
+    clock.advance_ms(59_999);
+    assert_eq!(listed(&server, "silent").await["live"], json!(true), "within twice its lease of 30 s");
+    clock.advance_ms(2);
     let silent = listed(&server, "silent").await;
     assert_eq!((&silent["live"], &silent["ended_reason"]), (&json!(false), &json!("expired")));
     clock.advance_ms(899_000);
@@ -238,4 +240,48 @@ async fn a_late_duplicate_of_an_older_progress_does_not_set_it_back() {
         let shown = server.execution(&id).await["progress"].clone();
         assert_eq!(shown, json!({ "percent": expected, "message": null }), "{op_id}");
     }
+}
+
+#[tokio::test]
+async fn a_worker_that_died_with_a_short_lease_is_not_live_a_minute_later_and_explain_says_when_it_was_seen()
+{
+    let clock = Clock::manual(Timestamp::from_millis(1_700_000_000_000));
+    let options = Options { reconcilers: false, ..Options::default() };
+    let server = Server::start_with(options, clock.clone()).await;
+    let claim = json!({ "worker": "w", "lanes": ["default"], "max": 1, "lease_ttl_ms": 3000 });
+    server.post("/v1/workers/i/claim", claim).await;
+    let id = server.submit(json!({ "kind": "k" })).await;
+    let explained = async || server.read(&format!("executions/{id}/explain")).await["reasons"][0].clone();
+    assert_eq!(explained().await["code"], "waiting_for_worker");
+    clock.advance_ms(60_000);
+    assert_eq!(listed(&server, "i").await["live"], json!(false));
+    let reason = explained().await;
+    assert_eq!(reason["code"], "no_worker_in_lane");
+    let message = reason["message"].as_str().unwrap_or_default();
+    assert!(message.ends_with("worker i was last seen 60 s ago"), "{message}");
+}
+
+#[tokio::test]
+async fn a_worker_is_live_while_its_claim_waits_much_longer_than_its_lease() {
+    let server = Server::start().await;
+    let mut claim = waiting_claim();
+    claim["lease_ttl_ms"] = json!(500);
+    let watched = async {
+        server.wait_for_claims(1).await;
+        let registered = listed(&server, "i").await["seen_at"].clone();
+        // The claim renews its session twice.
+        let mut seen = registered.clone();
+        for _ in 0..2 {
+            let before = seen.clone();
+            while seen == before {
+                tokio::task::yield_now().await;
+                seen = listed(&server, "i").await["seen_at"].clone();
+            }
+        }
+        assert_eq!(listed(&server, "i").await["live"], json!(true));
+        server.post("/v1/workers/i/drain", json!({})).await
+    };
+    let (_, drained) =
+        within(async { tokio::join!(server.post("/v1/workers/i/claim", claim), watched) }).await;
+    assert_eq!(drained.status, 200);
 }

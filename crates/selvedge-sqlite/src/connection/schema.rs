@@ -15,7 +15,7 @@ struct Migration {
     minimum_reader: i32,
 }
 
-const MIGRATIONS: [Migration; 25] = [
+const MIGRATIONS: [Migration; 26] = [
     first(include_str!("../migrations/0001_names.sql")),
     first(include_str!("../migrations/0002_executions.sql")),
     first(include_str!("../migrations/0003_keys.sql")),
@@ -45,6 +45,8 @@ const MIGRATIONS: [Migration; 25] = [
     pools(include_str!("../migrations/0024_views.sql")),
     // A program that does not know the projection leaves it to others.
     pools(include_str!("../migrations/0025_projection.sql")),
+    // An older program leaves waitpoints of ended executions open, which harms nobody but those who look at them.
+    pools(include_str!("../migrations/0026_ended_waits.sql")),
 ];
 
 /// A migration for pools: a program that does not know them would insert executions that claims do not find.

@@ -390,7 +390,7 @@ class Explanation(TypedDict):
 
 
 class ExplanationReasonsItem(TypedDict):
-    code: Literal['waiting_for_upstreams', 'upstream_open', 'delayed', 'debounced', 'backoff', 'suspended', 'suspension_timeout', 'lane_paused', 'lane_counting', 'concurrency_limit', 'rate_limit', 'budget_limit', 'reserve_exceeds_limit', 'holder', 'fairness_turn', 'line_head', 'gate_open', 'no_worker_in_lane', 'no_worker_of_kind', 'no_capable_worker', 'workers_draining', 'waiting_for_worker', 'active', 'cancel_requested', 'attempt_timeout', 'deadline', 'start_by', 'ended', 'failed', 'cancelled', 'expired', 'skipped', 'upstream_ended', 'skip_origin', 'members_open', 'member_open', 'member_failed', 'failure_handled', 'flow_cancelled']
+    code: Literal['waiting_for_upstreams', 'upstream_open', 'delayed', 'debounced', 'backoff', 'workers_died', 'suspended', 'suspension_timeout', 'lane_paused', 'lane_counting', 'concurrency_limit', 'rate_limit', 'budget_limit', 'reserve_exceeds_limit', 'holder', 'fairness_turn', 'line_head', 'gate_open', 'no_worker_in_lane', 'no_worker_of_kind', 'no_capable_worker', 'workers_draining', 'waiting_for_worker', 'active', 'cancel_requested', 'attempt_timeout', 'deadline', 'start_by', 'ended', 'failed', 'cancelled', 'expired', 'skipped', 'upstream_ended', 'skip_origin', 'members_open', 'member_open', 'member_failed', 'failure_handled', 'flow_cancelled']
     message: str
     ref: Union[ExplanationReasonsItemRef, None]
     until_at: Union[str, None]
@@ -1432,8 +1432,12 @@ class ListWorkersAnswer(TypedDict):
 
 
 class LookAtWaitpointAnswer(TypedDict):
+    decided_at: Union[str, None]
+    decided_by: Union[list[str], None]
+    decided_with: Union[str, None]
     expires_at: Union[str, None]
     name: str
+    outcome: Literal['completed', 'failed', 'cancelled', 'expired', 'skipped', None]
     prompt: Union[str, None]
     signals: list[str]
     state: Literal['open', 'delivered', 'expired', 'revoked']

@@ -4,7 +4,7 @@
 
 use super::signals::raise_version;
 use crate::harness::by_hand;
-use crate::harness::signals::{create_waitpoint, name, on_signal, signal_names, suspend};
+use crate::harness::signals::{create_waitpoint, name, on_count, on_signal, signal_names, suspend};
 use crate::harness::{Harness, fence, new_id};
 use selvedge_core::execution::RecordSummary;
 use selvedge_core::rows::Queries;
@@ -14,12 +14,13 @@ use selvedge_core::rules::timer::{Timer, TimerReply};
 use selvedge_core::rules::waitpoint::WaitpointDraft;
 use selvedge_core::signal::Effect;
 use selvedge_core::state::StateName;
-use selvedge_core::suspension::{Condition, WaitDraft};
+use selvedge_core::suspension::{Condition, Distinct, WaitDraft};
 use selvedge_core::table::Guarded;
 use selvedge_core::token::TokenKeyId;
 use selvedge_core::waitpoint::{WAITPOINTS_MAX, WaitpointFilter, WaitpointState, WaitpointStateName};
 use selvedge_core::{
-    Changes, Draft, DueKind, ExecutionId, Fact, NamespaceId, Needs, Timestamp, Waitpoint, WaitpointId,
+    Changes, Draft, DueKind, ExecutionId, Fact, FailureClass, NamespaceId, Needs, Timestamp, Waitpoint,
+    WaitpointId,
 };
 use selvedge_store::ReconcilerScope;
 use uuid::Uuid;
@@ -336,4 +337,80 @@ pub async fn waitpoints_beyond_the_limit_of_an_execution_are_refused(harness: &H
         harness.report(lease, create_waitpoint(draft("more"))).await.expect_err("there is no more room");
     assert_eq!(more.code(), "limit_reached");
     harness.report(lease, create_waitpoint(draft("last"))).await.expect("a repeat needs no room");
+}
+
+fn states(waitpoints: &[Waitpoint]) -> Vec<WaitpointStateName> {
+    waitpoints.iter().map(|one| one.state.name()).collect()
+}
+
+pub async fn the_waitpoints_of_an_execution_are_closed_with_its_end_whatever_ended_it(harness: &Harness) {
+    use WaitpointStateName::{Delivered, Expired};
+    let ends: [Op; 2] = [
+        Op::Complete { result: "1".into() },
+        Op::Fail { message: "no".into(), class: FailureClass::Permanent, retry_after_ms: None },
+    ];
+    for end in ends {
+        let claimed = harness.leased(Draft::new("kind")).await;
+        let first = harness.waitpoint(&claimed, draft("first")).await;
+        let second = harness.waitpoint(&claimed, expiring_draft("second", HOUR_MS)).await;
+        harness.deliver(&first).await.expect("it is delivered");
+        harness.report(fence(&claimed), end).await.expect("it ends");
+        let id = claimed.execution.id;
+        assert_eq!(states(&harness.waitpoints(id).await), [Delivered, Expired]);
+        assert_eq!(harness.row(id).await.detail.record.expires_at, None);
+        assert_eq!(harness.deliver(&second).await.map_err(|refusal| refusal.code()), Err("already_terminal"));
+    }
+    let claimed = harness.suspended(on_signal("go")).await;
+    let id = claimed.execution.id;
+    harness.signal(id, "go").await;
+    let claimed = harness.claim_again(id).await;
+    harness.waitpoint(&claimed, draft("late")).await;
+    harness.suspend(&claimed, vec![WaitDraft::new(on_signal("late"))]).await;
+    let cancelled = harness.operate(id, Action::Cancel { reason: None, grace_ms: 0 }).await;
+    assert_eq!(states(&harness.waitpoints(id).await), [Expired]);
+    let version = cancelled.expect("it is cancelled").version;
+    assert_eq!(version, harness.row(id).await.version, "the reply has the version after the close");
+    let filter =
+        WaitpointFilter { state: Some(WaitpointStateName::Open), ..WaitpointFilter::all(harness.namespace) };
+    let open = harness.store.list_waitpoints(&filter, None, 9).await.expect("rows are read");
+    assert_eq!(open, []);
+}
+
+pub async fn the_other_waitpoints_of_a_vote_are_closed_with_it_and_those_of_later_waits_stay_open(
+    harness: &Harness,
+) {
+    use WaitpointStateName::{Delivered, Expired, Open};
+    let claimed = harness.leased(Draft::new("kind")).await;
+    let id = claimed.execution.id;
+    let ann = harness.waitpoint(&claimed, draft("ann")).await;
+    let bob = harness.waitpoint(&claimed, draft("bob")).await;
+    harness.waitpoint(&claimed, draft("later")).await;
+    let vote = || WaitDraft::new(on_count(1, &["ann", "bob"], Distinct::Sources));
+    harness.suspend(&claimed, vec![vote()]).await;
+    harness.deliver(&ann).await.expect("it is delivered");
+    assert_eq!(states(&harness.waitpoints(id).await), [Delivered, Expired, Open]);
+    assert_eq!(harness.deliver(&bob).await.map_err(|refusal| refusal.code()), Err("token_expired"));
+    // A further vote of the same people opens the rest again, with the same tokens.
+    let claimed = harness.claim_again(id).await;
+    harness.suspend(&claimed, vec![vote()]).await;
+    assert_eq!(states(&harness.waitpoints(id).await), [Delivered, Open, Open]);
+    assert_eq!(harness.deliver(&bob).await.expect("it is open").effect, Effect::Resumed);
+    assert_eq!(states(&harness.waitpoints(id).await), [Delivered, Delivered, Open]);
+}
+
+pub async fn a_wait_that_a_replay_repeats_opens_its_waitpoints_again(harness: &Harness) {
+    let claimed = harness.leased(Draft::new("kind")).await;
+    let id = claimed.execution.id;
+    let ann = harness.waitpoint(&claimed, draft("ann")).await;
+    let revoked = harness.waitpoint(&claimed, draft("bob")).await;
+    harness.operate(id, Action::RevokeWaitpoint { waitpoint: revoked.id }).await.expect("it is revoked");
+    let wait = || WaitDraft::new(on_count(1, &["ann", "bob"], Distinct::Sources));
+    harness.suspend(&claimed, vec![wait()]).await;
+    harness.operate(id, Action::Cancel { reason: None, grace_ms: 0 }).await.expect("it is cancelled");
+    harness.operate(id, Action::Replay).await.expect("it is replayed");
+    let claimed = harness.claim_again(id).await;
+    harness.suspend(&claimed, vec![wait()]).await;
+    let known = harness.waitpoints(id).await;
+    assert_eq!(states(&known), [WaitpointStateName::Open, WaitpointStateName::Revoked]);
+    assert_eq!(harness.deliver(&ann).await.expect("its token is valid again").effect, Effect::Resumed);
 }

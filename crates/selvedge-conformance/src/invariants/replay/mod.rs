@@ -332,6 +332,8 @@ impl Replay {
                 (self.retries, self.interruptions, self.generation) = (0, 0, *generation);
             }
             Fact::Prioritised { to, .. } => self.priority = Some(*to),
+            Fact::Stepped { .. } => self.interruptions = 0,
+            Fact::Resumed { steps, .. } if !steps.is_empty() => self.interruptions = 0,
             Fact::Submitted { .. }
             | Fact::DelayOver
             | Fact::Claimed { .. }
@@ -369,7 +371,6 @@ impl Replay {
             | Fact::WaitpointExpired { .. }
             | Fact::WaitpointRevoked { .. }
             | Fact::WaitpointReissued { .. }
-            | Fact::Stepped { .. }
             | Fact::TokenKeysRotated { .. }
             | Fact::ApiKeyCreated { .. }
             | Fact::ApiKeyRevoked { .. }

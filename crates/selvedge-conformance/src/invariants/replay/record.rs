@@ -76,6 +76,8 @@ pub(in super::super) struct Recorded {
     resumed_by: Option<ResumedBy>,
     /// The start of the current generation.
     opened_at: Timestamp,
+    /// The time at which it was resumed last.
+    resumed_at: Option<Timestamp>,
     /// True if the resume condition holds: the next event must resume the execution.
     must_resume: bool,
 }
@@ -89,10 +91,13 @@ impl Recorded {
     /// Replays one event that leads to the state `to`, and returns the violations.
     pub fn step(&mut self, event: &Event, to: Option<StateName>) -> Vec<String> {
         let mut violations = Vec::new();
+        if matches!(event.fact, Fact::Resumed { .. }) {
+            self.resumed_at = Some(event.at);
+        }
         if std::mem::take(&mut self.must_resume) && !matches!(event.fact, Fact::Resumed { .. }) {
             violations.push("its resume condition held, and it was not resumed".to_owned());
         }
-        violations.extend(self.apply(event));
+        violations.extend(self.apply(event, to));
         if to != Some(StateName::Suspended) {
             self.suspension = None;
         } else if !self.must_resume && self.suspension.as_ref().is_some_and(Suspension::holds) {
@@ -102,7 +107,7 @@ impl Recorded {
         violations
     }
 
-    fn apply(&mut self, event: &Event) -> Vec<String> {
+    fn apply(&mut self, event: &Event, to: Option<StateName>) -> Vec<String> {
         match &event.fact {
             Fact::Suspended { suspension, next, .. } => self.suspend(suspension, *next, event.at),
             Fact::Signalled { number, name, source, waitpoint, bytes, effect } => {
@@ -131,7 +136,11 @@ impl Recorded {
                     issue,
                 })
             }
-            Fact::WaitpointExpired { waitpoint, .. } => self.expire(*waitpoint, event.at),
+            Fact::WaitpointExpired { waitpoint, .. } => {
+                let is_needed =
+                    self.resumed_at != Some(event.at) && to.is_none_or(|to| to.outcome().is_none());
+                self.expire(*waitpoint, event.at, is_needed)
+            }
             Fact::WaitpointRevoked { waitpoint, .. } => self.close(*waitpoint, WaitpointState::Revoked),
             Fact::WaitpointReissued { waitpoint, expires_at, .. } => self.reissue(*waitpoint, *expires_at),
             Fact::Stepped { name, attempt, duration_ms, bytes, .. } => {
@@ -213,9 +222,11 @@ impl Recorded {
         before.map(|before| format!("step {name} is recorded twice: {before:?}")).into_iter().collect()
     }
 
-    fn expire(&mut self, id: WaitpointId, at: Timestamp) -> Vec<String> {
+    /// Applies an expiry, which may come early if the execution or a wait of it ended in the same transaction.
+    fn expire(&mut self, id: WaitpointId, at: Timestamp, is_needed: bool) -> Vec<String> {
         let known = self.waitpoints.iter().find(|one| one.id == id);
-        let early = known.is_none_or(|one| one.expires_at.is_none_or(|expires_at| expires_at > at));
+        let early =
+            is_needed && known.is_none_or(|one| one.expires_at.is_none_or(|expires_at| expires_at > at));
         let mut violations = self.close(id, WaitpointState::Expired);
         violations.extend(early.then(|| format!("waitpoint {id} expired before its time")));
         violations
@@ -387,12 +398,18 @@ impl Recorded {
         if valid { vec![] } else { vec![format!("no such wait of {:?} was overdue", self.suspension)] }
     }
 
-    /// Applies the creation of a waitpoint. An open one may be logged again when it is signed with another key.
+    /// Applies the creation of a waitpoint. An open one may be logged again when it is signed with another key, and one that
+    /// expired early when it is needed again.
     fn create_waitpoint(&mut self, created: LoggedWaitpoint) -> Vec<String> {
-        let Some(known) = self.waitpoints.iter().find(|one| one.id == created.id) else {
+        let at = created.created_at;
+        let Some(known) = self.waitpoints.iter_mut().find(|one| one.id == created.id) else {
             self.waitpoints.push(created);
             return vec![];
         };
+        if known.state == WaitpointState::Expired && known.expires_at.is_none_or(|expires_at| expires_at > at)
+        {
+            known.state = WaitpointState::Open;
+        }
         let same = LoggedWaitpoint { created_at: known.created_at, issue: known.issue, ..created } == *known;
         if same { vec![] } else { vec![format!("it was created before, as {known:?}")] }
     }

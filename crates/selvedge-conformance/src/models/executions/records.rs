@@ -8,6 +8,7 @@ use selvedge_core::step::StepKind;
 use selvedge_core::suspension::ResumedBy;
 use selvedge_core::token::TokenKeyId;
 use selvedge_core::{ExecutionId, WaitpointId};
+use std::collections::BTreeSet;
 
 /// The records of an execution. The number of each is its index plus 1.
 #[derive(Clone, Debug, Default)]
@@ -130,6 +131,16 @@ impl ModelWaitpoint {
         self.status == WaitpointStatus::Open
     }
 
+    /// Reports whether it was closed because nothing waits for it any more.
+    fn expired_early(&self, now: i64) -> bool {
+        self.status == WaitpointStatus::Expired && self.expires_at.is_none_or(|at| at > now)
+    }
+
+    /// Reports whether its token may send one of these signals.
+    fn serves(&self, names: &BTreeSet<u8>) -> bool {
+        names.contains(&self.name) || self.signals.iter().any(|name| names.contains(name))
+    }
+
     fn accepts_delivery(&self, now: i64) -> bool {
         self.status == WaitpointStatus::Open && self.expires_at.is_none_or(|at| at > now)
     }
@@ -174,7 +185,8 @@ impl ModelExecution {
                 WaitpointStatus::Delivered(number, _) => {
                     self.record.signals[number as usize - 1].taken.is_none()
                 }
-                WaitpointStatus::Expired | WaitpointStatus::Revoked => false,
+                WaitpointStatus::Expired => one.expired_early(now),
+                WaitpointStatus::Revoked => false,
             };
             let source = point.source.unwrap_or(point.name);
             let requested =
@@ -204,8 +216,14 @@ impl ModelExecution {
         for index in &created {
             let one = &mut waitpoints[*index];
             let valid = keys.get(one.key).is_some_and(|key| key.verifies(now));
-            if one.status == WaitpointStatus::Open && !valid {
-                one.key = signing_key(keys);
+            let opens = one.status == WaitpointStatus::Expired;
+            if opens {
+                one.status = WaitpointStatus::Open;
+            }
+            if one.status == WaitpointStatus::Open && (opens || !valid) {
+                if !valid {
+                    one.key = signing_key(keys);
+                }
                 self.version += 1;
             }
         }
@@ -228,6 +246,7 @@ impl ModelExecution {
         }
         let attempt = self.epoch - 1;
         self.record.steps.push(ModelStep { name, kind, attempt, started_at: now, result: recorded });
+        self.interruptions = 0;
         self.version += 1;
         Ok(())
     }
@@ -237,6 +256,24 @@ impl ModelExecution {
             |one: &&mut ModelWaitpoint| one.status == WaitpointStatus::Open && !one.accepts_delivery(now);
         for one in self.record.waitpoints.iter_mut().filter(has_expired) {
             one.status = WaitpointStatus::Expired;
+            self.version += 1;
+        }
+    }
+
+    /// Closes the open waitpoints of an execution that has ended, or those whose token may send one of these signals.
+    pub fn close_waitpoints(&mut self, names: Option<&BTreeSet<u8>>) {
+        let serves = |one: &ModelWaitpoint| names.is_none_or(|names| one.serves(names));
+        for one in self.record.waitpoints.iter_mut().filter(|one| one.is_open() && serves(one)) {
+            one.status = WaitpointStatus::Expired;
+            self.version += 1;
+        }
+    }
+
+    /// Opens the waitpoints again that were closed before their time and whose token may send one of these signals.
+    pub fn open_waitpoints(&mut self, names: &BTreeSet<u8>, now: i64) {
+        let opens = |one: &&mut ModelWaitpoint| one.expired_early(now) && one.serves(names);
+        for one in self.record.waitpoints.iter_mut().filter(opens) {
+            one.status = WaitpointStatus::Open;
             self.version += 1;
         }
     }
@@ -296,6 +333,7 @@ impl ModelExecution {
         }
         match point.status {
             WaitpointStatus::Revoked => Answer::Refused(closed[0]),
+            _ if point.expired_early(now) && self.has_ended() => Answer::Refused("already_terminal"),
             _ if !point.accepts_delivery(now) => Answer::Refused(closed[1]),
             _ if chosen.is_none_or(|chosen| !point.signals.contains(&chosen)) => {
                 Answer::Refused("invalid_field")
@@ -330,6 +368,9 @@ impl ModelExecution {
         };
         self.record.signals.push(signal.clone());
         self.version += 1;
+        if let Some(index) = waitpoint {
+            self.record.waitpoints[index].status = WaitpointStatus::Delivered(number, Effect::Buffered);
+        }
         let effect = match self.match_waits(&signal, now) {
             (_, true) => Effect::Resumed,
             (true, false) => Effect::Counted,

@@ -191,12 +191,16 @@ impl ModelExecution {
         if next == ModelState::Waiting {
             self.ready_order = None;
         }
-        if matches!(next, ModelState::Ended(_)) {
+        let ends = matches!(next, ModelState::Ended(_));
+        if ends {
             self.ended_at = now;
         }
         self.state = next;
         self.cancel_until = None;
         self.version += 1;
+        if ends {
+            self.close_waitpoints(None);
+        }
     }
 
     /// Returns the state after an attempt that does not end the execution: waiting after `wait` milliseconds, or

@@ -118,6 +118,21 @@ impl ModelWait {
         }
     }
 
+    /// Adds the names that the counts of a condition list; with `singles`, also those of single signals.
+    fn add_names(condition: &ConditionSpec, singles: bool, names: &mut BTreeSet<u8>) {
+        match condition {
+            ConditionSpec::Any(parts) | ConditionSpec::All(parts) => {
+                parts.iter().for_each(|part| Self::add_names(part, singles, names));
+            }
+            ConditionSpec::Count { of, .. } => names.extend(of),
+            ConditionSpec::Signal(name) if singles => drop(names.insert(*name)),
+            ConditionSpec::Signal(_)
+            | ConditionSpec::Until(_)
+            | ConditionSpec::Operator
+            | ConditionSpec::Children => {}
+        }
+    }
+
     fn needs_operator(&self) -> bool {
         !self.allowed && Self::any_leaf(&self.spec.condition, &|leaf| *leaf == ConditionSpec::Operator)
     }
@@ -174,6 +189,9 @@ impl ModelExecution {
             }
         }
         let created = self.create_waitpoints(points, keys, now)?;
+        let mut names = BTreeSet::new();
+        waits.iter().for_each(|wait| ModelWait::add_names(&wait.condition, true, &mut names));
+        self.open_waitpoints(&names, now);
         let waits: Vec<ModelWait> = waits.iter().map(|wait| self.begin(wait, now)).collect();
         self.record.suspensions += 1;
         self.record.resumed_by = None;
@@ -260,17 +278,21 @@ impl ModelExecution {
         let ModelState::Suspended(waits) = self.state.clone() else { return };
         let suspension = self.record.suspensions;
         let mut taken: BTreeSet<u32> = BTreeSet::new();
+        let (mut counted, mut awaited) = (BTreeSet::new(), BTreeSet::new());
         for (index, wait) in waits.iter().enumerate() {
             let held = wait.satisfied_by(&self.record.signals);
             if held.is_none() && !forced(index) {
+                ModelWait::add_names(&wait.spec.condition, true, &mut awaited);
                 continue;
             }
+            ModelWait::add_names(&wait.spec.condition, false, &mut counted);
             let ended_by = if held.is_some() { ResumedBy::Condition } else { by };
             let signals = held.unwrap_or_else(|| wait.matched.iter().copied().collect());
             taken.extend(&signals);
             let name = wait.spec.step.map(|(name, _)| name);
             if let Some(step) = self.record.steps.iter_mut().find(|step| Some(step.name) == name) {
                 step.result = Some(StepResult::Waited(ended_by, signals.into_iter().collect()));
+                self.interruptions = 0;
             }
         }
         for signal in self.record.signals.iter_mut().filter(|signal| taken.contains(&signal.number)) {
@@ -278,6 +300,7 @@ impl ModelExecution {
         }
         self.record.resumed_by = Some(by);
         self.move_to(ModelState::Waiting, now);
+        self.close_waitpoints(Some(&counted.difference(&awaited).copied().collect()));
     }
 
     /// Resumes the execution as an operator: allows the waits that need one; if none does, ends all waits.

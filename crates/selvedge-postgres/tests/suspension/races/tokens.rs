@@ -5,6 +5,7 @@ use super::{Block, Race};
 use crate::support::server::{fence, operator};
 use crate::support::suspensions::{brief_waitpoint, name};
 use selvedge_engine::core::DueKind;
+use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::waitpoint::WaitpointDraft;
 use selvedge_engine::core::signal::Effect;
 use selvedge_engine::core::state::StateName;
@@ -161,5 +162,33 @@ async fn a_waitpoint_that_expires_while_its_delivery_commits_is_delivered() {
     assert_eq!(race.b.tick("waitpoint_expiry").await.scanned, 0);
     assert_eq!(state(&race, waitpoint.id).await, WaitpointState::Delivered(1, Effect::Resumed));
     race.resumes(id, &["approval"]).await;
+    race.check_and_stop().await;
+}
+
+#[tokio::test]
+async fn a_delivery_that_waits_while_its_execution_ends_is_refused_and_its_waitpoint_closed() {
+    let race = Race::new().await;
+    let waitpoint = race.a.suspended_at(approval()).await;
+    let id = waitpoint.execution;
+    let cancel = ("a", race.a.operate(id, Action::Cancel { reason: None, grace_ms: 0 }));
+    let delivery = ("b", race.b.deliver(&waitpoint));
+    let (cancelled, delivered) = race.in_turn(Block::Row(id), cancel, delivery).await;
+    cancelled.expect("it is cancelled");
+    assert_eq!(delivered.expect_err("the execution has ended").code(), "already_terminal");
+    assert_eq!(state(&race, waitpoint.id).await, WaitpointState::Expired);
+    race.check_and_stop().await;
+}
+
+#[tokio::test]
+async fn a_cancellation_that_waits_for_a_delivery_closes_no_waitpoint_that_was_answered() {
+    let race = Race::new().await;
+    let waitpoint = race.a.suspended_at(approval()).await;
+    let id = waitpoint.execution;
+    let delivery = ("a", race.a.deliver(&waitpoint));
+    let cancel = ("b", race.b.operate(id, Action::Cancel { reason: None, grace_ms: 0 }));
+    let (delivered, cancelled) = race.in_turn(Block::Row(id), delivery, cancel).await;
+    assert_eq!(delivered.expect("it is open").effect, Effect::Resumed);
+    cancelled.expect("it is cancelled");
+    assert_eq!(state(&race, waitpoint.id).await, WaitpointState::Delivered(1, Effect::Resumed));
     race.check_and_stop().await;
 }

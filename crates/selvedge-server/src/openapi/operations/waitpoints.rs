@@ -3,6 +3,7 @@
 use crate::openapi::operation::{Operation, operation};
 use crate::openapi::schema::*;
 use crate::openapi::shapes::executions::duplicate;
+use crate::openapi::shapes::outcome;
 use crate::openapi::shapes::suspension::{effect, waitpoint_state};
 use crate::wire::problem::Code;
 use selvedge_core::signal::SIGNAL_LIMIT;
@@ -69,6 +70,14 @@ fn look() -> Operation {
         always("signals", list(text())),
         nullable("expires_at", time()),
         always("state", waitpoint_state()),
+        nullable("decided_by", list(text()).about("The sources of the answers that decided the question.")),
+        nullable("decided_with", text().about("The signal that decided the question.")),
+        nullable("decided_at", time().about("The time of the answer that decided the question.")),
+        nullable(
+            "outcome",
+            outcome()
+                .about("The outcome of the execution. Null while it has not ended or the waitpoint is open."),
+        ),
     ];
     operation("post", "/v1/waitpoints/{id}/look", "look_at_waitpoint", "See a waitpoint with its token")
         .about("The token alone authorises it: no API key is needed.")

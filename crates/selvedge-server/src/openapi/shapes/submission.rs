@@ -97,7 +97,7 @@ fn debounce() -> Schema {
 
 fn retry() -> Schema {
     let classes = word(FailureClass::ALL.map(FailureClass::as_str));
-    let interruptions = "The maximum number of retries after interruptions. 0: at most one attempt.";
+    let interruptions = "The maximum number of retries after interruptions without progress between them: a recorded step, or the end of a wait that has a step. 0: at most one attempt.";
     let default = Retry::default();
     let retried = default.retry_on.iter().map(|class| class.as_str()).collect::<Vec<_>>();
     request(vec![

@@ -115,3 +115,71 @@ async fn a_filter_that_no_index_serves_is_not_counted() {
         assert!(page.contains(count), "{query}: {page}");
     }
 }
+
+/// Lets a worker claim the execution and die, until its lease has expired and the execution may be claimed again.
+async fn kill_a_worker(server: &Server, clock: &Clock) {
+    let claim = json!({ "worker": "w", "lanes": ["default"], "max": 1, "lease_ttl_ms": 500 });
+    let claimed = server.post("/v1/workers/i/claim", claim).await.json()["claims"].clone();
+    assert_eq!(claimed.as_array().map(Vec::len), Some(1), "{claimed}");
+    for reconciler in ["lease_expiry", "delay_promoter"] {
+        clock.advance_ms(120_000);
+        server.engine.tick(reconciler).await.expect("the tick succeeds");
+    }
+}
+
+#[tokio::test]
+async fn work_that_kills_its_workers_is_named_and_expires_after_six_of_them() {
+    let clock = Clock::manual(Timestamp::from_millis(1_800_000_000_000));
+    let server =
+        Server::start_with(Options { reconcilers: false, ..Options::default() }, clock.clone()).await;
+    let id = server.submit(json!({ "kind": "poison" })).await;
+    for _ in 0..2 {
+        kill_a_worker(&server, &clock).await;
+    }
+    assert!(!attention(&server).await.0.contains("workers died"));
+    kill_a_worker(&server, &clock).await;
+    server.claim("i", 1).await;
+    clock.advance_ms(10_000);
+    let (text, links) = attention(&server).await;
+    let died = "3 workers died while running this";
+    assert!(text.contains(died), "{text}");
+    assert!(links.contains(&format!("/executions/{id}")), "{links:?}");
+    let explained = server.read(&format!("executions/{id}/explain")).await;
+    let reason =
+        explained["reasons"].as_array().and_then(|all| all.iter().find(|one| one["code"] == "workers_died"));
+    let reason = reason.unwrap_or_else(|| panic!("it is named: {explained}"));
+    assert_eq!(reason["message"], format!("{died}; it expires if that happens 6 times without progress"));
+    assert!(visit(&server, &format!("/executions/{id}")).await.text().contains(died));
+    clock.advance_ms(120_000);
+    server.engine.tick("lease_expiry").await.expect("the tick succeeds");
+    clock.advance_ms(120_000);
+    server.engine.tick("delay_promoter").await.expect("the tick succeeds");
+    kill_a_worker(&server, &clock).await;
+    assert_eq!(server.execution(&id).await["state"], "waiting");
+    kill_a_worker(&server, &clock).await;
+    assert_eq!(server.execution(&id).await["state"], "expired");
+    let (text, links) = attention(&server).await;
+    assert!(text.contains("1 execution has expired"), "{text}");
+    assert!(links.contains(&"/executions?state=expired".to_owned()), "{links:?}");
+    let explained = server.read(&format!("executions/{id}/explain")).await.to_string();
+    assert!(explained.contains("6 workers died while running this without progress"), "{explained}");
+}
+
+#[tokio::test]
+async fn a_recorded_step_sets_the_count_of_dead_workers_back() {
+    let clock = Clock::manual(Timestamp::from_millis(1_800_000_000_000));
+    let server =
+        Server::start_with(Options { reconcilers: false, ..Options::default() }, clock.clone()).await;
+    let id = server.submit(json!({ "kind": "long" })).await;
+    for _ in 0..5 {
+        kill_a_worker(&server, &clock).await;
+    }
+    assert_eq!(server.execution(&id).await["interruptions"], json!(5));
+    let claim = server.claim("i", 1).await.remove(0);
+    let step = op_with("step", &claim, json!({ "name": "one", "result": 1 }));
+    assert_eq!(server.report("i", step).await["ok"], true);
+    assert_eq!(server.execution(&id).await["interruptions"], json!(0));
+    clock.advance_ms(120_000);
+    server.engine.tick("lease_expiry").await.expect("the tick succeeds");
+    assert_eq!(server.execution(&id).await["state"], "waiting");
+}
