@@ -17,6 +17,7 @@
 //!   save;
 //! - [`Work`]: the rows of one transaction; every change of a row goes through it;
 //! - [`fact`], [`history`], [`log`]: the record of changes, in each execution's history and in the event log;
+//! - [`headline`]: the line of an error that names the exception;
 //! - [`json`]: the limits of the values that callers send;
 //! - [`digest`]: the fingerprints by which repeated calls are recognised;
 //! - [`api_key`]: API keys;
@@ -40,6 +41,7 @@ pub mod fact;
 pub mod filter;
 pub mod flow;
 pub mod gate;
+pub mod headline;
 pub mod id;
 pub mod inbox;
 pub mod json;

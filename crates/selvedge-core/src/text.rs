@@ -1,5 +1,5 @@
-//! Text of callers that does not fit its place: error messages in histories and in problems that are too long, and the
-//! character U+0000, which Postgres cannot store.
+//! Text for people: what callers wrote, cut where it is too long for its place and without U+0000, which Postgres cannot store,
+//! and durations.
 
 /// Returns the text, or its beginning and its length if it is longer than `limit` bytes. The shortened text is at most
 /// `limit` bytes long, unless `limit` is too small for the length.
@@ -25,9 +25,40 @@ pub fn cut(text: &str, limit: usize) -> &str {
     &text[..end.unwrap_or_default()]
 }
 
+/// Returns a duration in words, with at most two units: `1 h 30 min`.
+pub fn duration(ms: i64) -> String {
+    const UNITS: [(i64, &str); 5] =
+        [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms")];
+    let ms = ms.max(0);
+    let Some(at) = UNITS.iter().position(|(unit, _)| ms >= *unit) else { return "0 ms".into() };
+    let (unit, word) = UNITS[at];
+    let rest =
+        UNITS.get(at + 1).map(|(small, word)| (ms % unit / small, word)).filter(|(count, _)| *count > 0);
+    match rest {
+        Some((count, small)) => format!("{} {word} {count} {small}", ms / unit),
+        None => format!("{} {word}", ms / unit),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_have_words_for_their_units() {
+        for (ms, words) in [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (1000, "1 s"),
+            (1500, "1 s 500 ms"),
+            (60_000, "1 min"),
+            (600_000, "10 min"),
+            (5_400_000, "1 h 30 min"),
+            (86_400_000, "1 d"),
+        ] {
+            assert_eq!(duration(ms), words);
+        }
+    }
 
     #[test]
     fn long_text_ends_at_a_character_and_says_how_long_it_was() {

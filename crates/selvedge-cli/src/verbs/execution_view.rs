@@ -4,6 +4,7 @@ use crate::terminal::{
     Table, age, at, dim, duration_ms, elapsed, flat, heading, number, relative, state_text, strings, text,
     when,
 };
+use selvedge_core::headline::headline;
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -34,7 +35,7 @@ fn note(execution: &Value) -> String {
         "active" => format!("at {}", text(execution, "/lease/instance")),
         "delayed" => format!("starts {}", relative(text(execution, "/delayed_until_at"))),
         "held" => text(execution, "/held_reason/message").to_owned(),
-        "failed" | "expired" => text(execution, "/error/message").to_owned(),
+        "failed" | "expired" => headline(text(execution, "/error/message")).to_owned(),
         _ => String::new(),
     };
     match (node, fact.as_str()) {
@@ -105,7 +106,13 @@ pub fn fields(execution: &Value) -> String {
         "error",
         match text(execution, "/error/message") {
             "" => String::new(),
-            message => format!("{message} ({})", text(execution, "/error/class")),
+            message => {
+                let (line, class) = (headline(message), text(execution, "/error/class"));
+                // The trace, if there is one, stands below.
+                let whole =
+                    if line == message.trim() { String::new() } else { format!("\n{}", message.trim_end()) };
+                format!("{line} ({class}){whole}")
+            }
         },
     );
     lines
@@ -150,7 +157,7 @@ pub fn timeline(execution: &Value, attempts: &[Value], steps: &[Value], signals:
         };
         let error = match text(attempt, "/error/message") {
             "" => String::new(),
-            message => format!(": {message}"),
+            message => format!(": {}", headline(message)),
         };
         let what = format!("attempt {}", number(attempt, "/attempt"));
         let note = format!("{outcome} at {}{error}", text(attempt, "/worker"));

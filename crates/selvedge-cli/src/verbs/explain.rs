@@ -117,12 +117,12 @@ mod tests {
         let explanation = json!({
             "state": "held",
             "reasons": [
-                {"code": "lane_paused", "message": "its lane images is paused", "ref": {"type": "lane", "id": "images"},
+                {"code": "lane_paused", "message": "Lane images is paused", "ref": {"type": "lane", "id": "images"},
                  "until_at": null},
             ],
             "next_change_at": null,
         });
-        let expected = "e1 is held.\n  • its lane images is paused\n      selvedge lanes resume images\n";
+        let expected = "e1 is held.\n  • Lane images is paused\n      selvedge lanes resume images\n";
         assert_eq!(sentences("e1", &explanation), expected);
     }
 }

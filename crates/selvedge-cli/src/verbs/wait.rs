@@ -7,6 +7,7 @@ use crate::remote::{Remote, Session};
 use crate::terminal::{at, compact, spinner, text};
 use clap::Args;
 use selvedge_client::{Error, Response};
+use selvedge_core::headline::headline;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
@@ -61,7 +62,7 @@ pub async fn for_execution(session: &Session, id: &str, timeout: Option<Duration
 pub fn message(id: &str, ended: &Value) -> String {
     let outcome = text(ended, "/outcome");
     match at(ended, "/error/message").as_str() {
-        Some(error) => format!("{id} ended as {outcome}: {error}"),
+        Some(error) => format!("{id} ended as {outcome}: {}", headline(error)),
         None => format!("{id} ended as {outcome}"),
     }
 }

@@ -7,6 +7,7 @@
 //! shortened ([`Fact::shortened`]), and a line that is too long moves to a page at once.
 
 use crate::fact::{Fact, Failure, LeaseRef, Next};
+use crate::headline::shortened_error;
 use crate::state::StateName;
 use crate::text::shortened;
 use crate::{Name, Outcome, Timestamp};
@@ -371,11 +372,17 @@ pub fn attempts(lines: &[HistoryLine], latest: Option<&Failure>) -> Vec<Attempt>
     let newest = attempts.iter_mut().rev().find_map(|attempt| attempt.error.as_mut());
     if let (Some(error), Some(latest)) = (newest, latest)
         && error.class == latest.class
-        && error.message == shortened(latest.message.clone(), LINE_MESSAGE_LIMIT)
+        && is_beginning(&error.message, &latest.message)
     {
         error.message.clone_from(&latest.message);
     }
     attempts
+}
+
+/// Reports whether a line has this message in its short form. Earlier versions did not keep the headline of a trace.
+fn is_beginning(line: &str, message: &str) -> bool {
+    line == shortened_error(message, LINE_MESSAGE_LIMIT)
+        || line == shortened(message.to_owned(), LINE_MESSAGE_LIMIT)
 }
 
 /// The public names of the outcomes of attempts.

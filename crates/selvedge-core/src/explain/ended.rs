@@ -3,6 +3,7 @@
 use super::upstreams::impossible;
 use super::{Code, ExplainContext, Reason, Reference, ReferenceKind, deaths};
 use crate::fact::{Fact, Next};
+use crate::headline::headline;
 use crate::history::{HistoryLine, attempt_end};
 use crate::{Execution, Outcome};
 
@@ -45,7 +46,8 @@ fn failed(row: &Execution, line: Option<&HistoryLine>) -> Reason {
         Some(error) => {
             let (retries, limit) = (row.detail.retries, row.spec.policy.retry.max_retries);
             let class = error.class.as_str();
-            format!("last error, of class {class}, after {retries} of {limit} retries: {}", error.message)
+            let cause = headline(&error.message);
+            format!("last error, of class {class}, after {retries} of {limit} retries: {cause}")
         }
     };
     let budget = line.and_then(|line| match &line.fact {
@@ -73,7 +75,8 @@ fn cancelled(row: &Execution, line: Option<&HistoryLine>, lines: &[HistoryLine])
         _ => None,
     });
     let timed_out = matches!(line.map(|line| &line.fact), Some(Fact::SuspensionTimedOut { .. }));
-    let error = row.detail.error.as_ref().filter(|_| timed_out).map(|error| error.message.clone());
+    let error =
+        row.detail.error.as_ref().filter(|_| timed_out).map(|error| headline(&error.message).to_owned());
     let message = match reason.or(error) {
         Some(reason) => format!("{by}: {reason}"),
         None => by,
@@ -95,10 +98,10 @@ fn expired(row: &Execution, line: Option<&HistoryLine>) -> Reason {
     };
     let message = match line.map(|line| &line.fact) {
         Some(Fact::DeadlinePassed { .. }) => "its deadline passed".to_owned(),
-        Some(Fact::StartByPassed) => "it did not start within start_by_ms".to_owned(),
+        Some(Fact::StartByPassed) => "it did not start in time".to_owned(),
         Some(Fact::LeaseExpired { .. }) => interrupted(row.detail.interruptions),
         Some(_) | None => match &row.detail.error {
-            Some(error) => error.message.clone(),
+            Some(error) => headline(&error.message).to_owned(),
             None => "it ran out of time or of interruptions".to_owned(),
         },
     };

@@ -1,9 +1,11 @@
 //! Explains why a flow has not ended, or how its final state came about. The members that decide it come first.
 
-use super::{Code, Explanation, Reason, Reference};
+use super::{Code, Explanation, Reason, Reference, begin_as_sentences, counted, state_in_words};
 use crate::execution::ROOT;
 use crate::flow::outcome::{Handling, handling, has_failed};
-use crate::flow::{Flow, FlowState};
+use crate::flow::{CancelMode, Flow, FlowState};
+use crate::headline::headline;
+use crate::state::StateName;
 use crate::{Execution, ExecutionId, Outcome};
 use std::collections::HashMap;
 
@@ -38,20 +40,25 @@ pub fn explain_flow(flow: &Flow, around: &FlowContext) -> Explanation {
             reasons.push(ended(flow));
         }
     }
+    begin_as_sentences(&mut reasons);
     let next_change = around.open.iter().filter_map(|(_, explanation)| explanation.next_change).min();
     Explanation { state: flow.state.as_str(), reasons, next_change }
 }
 
 fn still_open(flow: &Flow) -> Reason {
     let (live, total) = (flow.counts.live(), flow.counts.total());
-    let message = format!("{live} of its {total} members have not ended");
+    let message = match live {
+        1 => format!("1 of its {} has not ended", counted(total as usize, "member")),
+        _ => format!("{live} of its {} have not ended", counted(total as usize, "member")),
+    };
     Reason::new(Code::MembersOpen, message).until(flow.spec.deadline_at)
 }
 
 /// Names a member that has not ended, and the first reason of its own explanation.
 fn open(row: &Execution, explanation: &Explanation) -> Reason {
-    let state = explanation.state;
-    let why = explanation.reasons.first().map(|reason| format!(": {}", reason.message)).unwrap_or_default();
+    let state = StateName::ALL.into_iter().find(|state| state.as_str() == explanation.state);
+    let state = state.map_or(explanation.state, state_in_words);
+    let why = explanation.reasons.first().map(|reason| format!(". {}", reason.message)).unwrap_or_default();
     Reason::new(Code::MemberOpen, format!("{} is {state}{why}", name(row)))
         .about(Reference::execution(row.id))
         .until(explanation.next_change)
@@ -82,7 +89,9 @@ fn describe_end(row: &Execution) -> String {
     let name = name(row);
     match (row.state.outcome(), &row.detail.cancelled_by, &row.detail.error) {
         (Some(Outcome::Cancelled), Some(operator), _) => format!("{name} was cancelled by {operator}"),
-        (Some(outcome), _, Some(error)) => format!("{name} {} ({})", ended_as(outcome), error.message),
+        (Some(outcome), _, Some(error)) => {
+            format!("{name} {} ({})", ended_as(outcome), headline(&error.message))
+        }
         (outcome, _, _) => format!("{name} {}", outcome.map_or("failed", ended_as)),
     }
 }
@@ -104,7 +113,7 @@ fn why_unhandled(row: &Execution, around: &FlowContext) -> String {
         Some((other, other.wiring().upstreams.get(downstream.edge as usize)?.when))
     });
     let reasons = known.map(|(other, when)| {
-        let (name, state) = (name(other), other.state.name().as_str());
+        let (name, state) = (name(other), state_in_words(other.state.name()));
         let policy = other.join.as_ref().map(|join| join.policy);
         if when.handles() {
             format!("{name}, behind its {} edge, is {state}", when.as_str())
@@ -125,15 +134,21 @@ fn why_unhandled(row: &Execution, around: &FlowContext) -> String {
 fn cancellation(flow: &Flow) -> Option<Reason> {
     let cancel = flow.detail.cancel.as_ref()?;
     let reason = cancel.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-    let message = format!("{} cancelled the flow, mode {}{reason}", cancel.actor, cancel.mode.as_str());
+    let members = match cancel.mode {
+        CancelMode::All => "",
+        CancelMode::Pending => ", without the members that run",
+    };
+    let message = format!("the flow was cancelled by {}{members}{reason}", cancel.actor);
     Some(Reason::new(Code::FlowCancelled, message))
 }
 
 fn ended(flow: &Flow) -> Reason {
-    let message = format!("it ended as {} with {} members", flow.state.as_str(), flow.counts.total());
+    let members = counted(flow.counts.total() as usize, "member");
+    let message = format!("it ended as {} with {members}", flow.state.as_str());
     Reason::new(Code::Ended, message).until(flow.delete_at())
 }
 
-fn name(row: &Execution) -> &str {
-    row.node().unwrap_or(ROOT)
+/// Names a member.
+fn name(row: &Execution) -> String {
+    format!("“{}”", row.node().unwrap_or(ROOT))
 }

@@ -2,7 +2,7 @@
 //! and each is asked for all its limits.
 
 use super::workers::able_in_words;
-use super::{Code, ExplainContext, Reason, Reference};
+use super::{Code, ExplainContext, Reason, Reference, state_in_words};
 use crate::gate::draws::{Taken, budgets_of, lane_gate, own_limit, own_reserve, part_of, slots_of, taken};
 use crate::gate::{GateKind, GateName, HoldReason, Shut};
 use crate::{Execution, State, Timestamp};
@@ -49,7 +49,7 @@ fn line(row: &Execution, name: &GateName, around: &ExplainContext<'_>) -> Vec<Re
     let Some(head) = around.head else {
         return vec![turn(format!("another execution comes before it in {name}"))];
     };
-    let (id, state) = (head.id, head.state.name().as_str());
+    let (id, state) = (head.id, state_in_words(head.state.name()));
     // The executions of a line are of one class, so the same workers can run all of them.
     let workers = able_in_words(row, around);
     let message = format!("execution {id} is at the head of {name}: it is {state}, and {workers}");

@@ -27,7 +27,7 @@ use crate::{Class, Execution, ExecutionId, Session, State, Timestamp};
 pub struct Reason {
     /// The stable code.
     pub code: Code,
-    /// The reason as a sentence.
+    /// The reason as a sentence, without a full stop.
     pub message: String,
     /// The subject of the reason, if it has one.
     pub reference: Option<Reference>,
@@ -185,11 +185,44 @@ pub fn explain(row: &Execution, around: &ExplainContext<'_>) -> Explanation {
     }
     reasons.extend(workers::died(row));
     reasons.extend(timers::deadlines(row));
+    begin_as_sentences(&mut reasons);
     let next_change =
         reasons.iter().filter_map(|reason| reason.until).chain(row.due().map(|due| due.at)).min();
     let lane = lane_gate(row.namespace, &around.class.lane);
     let paused = around.gates.iter().any(|gate| gate.name == lane && is_paused(gate));
     Explanation { state: shown_state(&row.state, paused).as_str(), reasons, next_change }
+}
+
+/// Gives every message a capital letter. Names of callers that begin one are quoted, so they stay as they are.
+fn begin_as_sentences(reasons: &mut [Reason]) {
+    for Reason { message, .. } in reasons {
+        let first = message.chars().next().filter(|first| first.is_ascii_lowercase());
+        if let Some(first) = first {
+            message.replace_range(..1, &first.to_ascii_uppercase().to_string());
+        }
+    }
+}
+
+/// Returns the count with the noun: `1 edge`, `2 edges`.
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Returns the words for a state within a sentence.
+fn state_in_words(state: StateName) -> &'static str {
+    match state {
+        StateName::WaitingDependencies => "waiting for its upstreams",
+        StateName::Waiting => "waiting for a worker",
+        StateName::Delayed
+        | StateName::Active
+        | StateName::Suspended
+        | StateName::Held
+        | StateName::Completed
+        | StateName::Failed
+        | StateName::Cancelled
+        | StateName::Expired
+        | StateName::Skipped => state.as_str(),
+    }
 }
 
 /// Reports whether an execution in this state neither runs nor has ended, so that gates and workers matter to it.

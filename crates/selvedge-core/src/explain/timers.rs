@@ -1,18 +1,17 @@
 //! Reasons that time ends: delays, waits, leases, timeouts and deadlines.
 
 use super::{Code, ExplainContext, Reason, Reference, ReferenceKind};
-use crate::suspension::Wait;
+use crate::headline::headline;
+use crate::suspension::{OnTimeout, Wait};
 use crate::{Execution, Lease, Session, State, Suspension, Timestamp};
 
 /// Explains which worker runs an active execution, and until when.
 pub(super) fn active(row: &Execution, lease: &Lease, around: &ExplainContext<'_>) -> Vec<Reason> {
     let session = around.sessions.iter().find(|session| session.id == lease.session);
     let renewed = session.and_then(Session::renewed_until).unwrap_or_default();
-    let (worker, instance, epoch) = (&lease.worker, &lease.instance, row.epoch);
+    let (worker, instance) = (&lease.worker, &lease.instance);
     let attempt = row.attempt().unwrap_or_default();
-    let message = format!(
-        "it is active: worker {worker} (instance {instance}) runs attempt {attempt} under epoch {epoch}"
-    );
+    let message = format!("it is active: worker {worker} (instance {instance}) runs attempt {attempt}");
     let leased = Reason::new(Code::Active, message)
         .about(Reference::new(ReferenceKind::Lease, lease.id))
         .until(Some(lease.first_term().max(renewed)));
@@ -42,10 +41,20 @@ fn timeout(wait: &Wait) -> Option<Reason> {
     let at = wait.timeout_at?;
     let message = match wait.escalated {
         true => "the wait timed out and was escalated; it continues".to_owned(),
-        false => format!("action when the wait times out: {}", wait.on_timeout.as_str()),
+        false => format!("when the wait times out, {}", on_timeout(wait.on_timeout)),
     };
     let until = Some(at).filter(|_| !wait.escalated);
     Some(Reason::new(Code::SuspensionTimeout, message).until(until))
+}
+
+fn on_timeout(action: OnTimeout) -> &'static str {
+    match action {
+        OnTimeout::Fail => "it fails",
+        OnTimeout::Cancel => "it is cancelled",
+        OnTimeout::Expire => "it expires",
+        OnTimeout::Resume => "it resumes",
+        OnTimeout::Escalate => "it is escalated and goes on waiting",
+    }
 }
 
 /// Explains the delay of an execution.
@@ -56,7 +65,8 @@ pub(super) fn delayed(row: &Execution, until: Timestamp) -> Reason {
         Reason::new(Code::Backoff, message)
     } else if let Some(error) = detail.error.as_ref().filter(|_| detail.retries > 0) {
         let (limit, retry) = (row.spec.policy.retry.max_retries, detail.retries);
-        let message = format!("it backs off before retry {retry} of {limit}, after: {}", error.message);
+        let message =
+            format!("it backs off before retry {retry} of {limit}, after: {}", headline(&error.message));
         Reason::new(Code::Backoff, message)
     } else {
         match row.waits_for_quiet() {

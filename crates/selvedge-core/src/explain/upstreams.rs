@@ -1,6 +1,7 @@
 //! Reasons that lie with the upstreams of an execution: its edge group is undecided, or became impossible.
 
-use super::{Code, ExplainContext, Reason, Reference};
+use super::{Code, ExplainContext, Reason, Reference, counted, state_in_words};
+use crate::headline::headline;
 use crate::join::{Join, JoinPolicy, Resolution};
 use crate::{Execution, Outcome};
 
@@ -9,7 +10,7 @@ pub(super) fn pending(row: &Execution, around: &ExplainContext<'_>) -> Vec<Reaso
     let Some(join) = &row.join else { return Vec::new() };
     let group = Reason::new(Code::WaitingForUpstreams, format!("it waits for {}", group(join)));
     let open = around.upstreams.iter().map(|upstream| {
-        let (name, state) = (name(upstream), upstream.state.name().as_str());
+        let (name, state) = (name(upstream), state_in_words(upstream.state.name()));
         let message = match upstream.state.outcome() {
             None => format!("{name} is {state}"),
             Some(_) => format!("{name} is {state}; its edge is about to be updated"),
@@ -45,23 +46,36 @@ pub(super) fn impossible(row: &Execution, around: &ExplainContext<'_>) -> Vec<Re
 /// Describes what the group needs, and the state of its edges.
 fn group(join: &Join) -> String {
     let [holds, dead, pending] =
-        [Resolution::Holds, Resolution::Dead, Resolution::Pending].map(|one| join.count(one));
+        [Resolution::Holds, Resolution::Dead, Resolution::Pending].map(|one| join.count(one) as usize);
+    let upstreams = counted(join.edges.len(), "upstream");
     let wanted = match join.policy {
-        JoinPolicy::AllOf => format!("all of {}", join.edges.len()),
-        JoinPolicy::AnyOf { .. } => format!("any of {}", join.edges.len()),
-        JoinPolicy::Quorum { k, .. } => format!("{k} of {}", join.edges.len()),
+        JoinPolicy::AllOf if join.edges.len() == 1 => upstreams,
+        JoinPolicy::AllOf => format!("all of {upstreams}"),
+        JoinPolicy::AnyOf { .. } => format!("any of {upstreams}"),
+        JoinPolicy::Quorum { k, .. } => format!("{k} of {upstreams}"),
     };
-    format!("{wanted} upstreams: {holds} edges hold, {dead} are dead, {pending} are pending")
+    let edges =
+        [(holds, "holds", "hold"), (dead, "is dead", "are dead"), (pending, "is pending", "are pending")];
+    let edges = edges.into_iter().filter(|(count, ..)| *count > 0);
+    let edges: Vec<String> = edges
+        .map(|(count, one, many)| {
+            format!("{} {}", counted(count, "edge"), if count == 1 { one } else { many })
+        })
+        .collect();
+    format!("{wanted}: {}", edges.join(", "))
 }
 
-fn name(upstream: &Execution) -> &str {
-    upstream.node().unwrap_or("an upstream")
+/// Names an upstream.
+fn name(upstream: &Execution) -> String {
+    upstream.node().map_or_else(|| "an upstream".to_owned(), |node| format!("“{node}”"))
 }
 
 /// Describes the end of an upstream, with its error.
 fn end(upstream: &Execution, outcome: Outcome) -> String {
     match &upstream.detail.error {
-        Some(error) if outcome != Outcome::Completed => format!("ended as {outcome} ({})", error.message),
+        Some(error) if outcome != Outcome::Completed => {
+            format!("ended as {outcome} ({})", headline(&error.message))
+        }
         Some(_) | None => format!("ended as {outcome}"),
     }
 }

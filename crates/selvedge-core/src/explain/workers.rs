@@ -13,6 +13,7 @@ pub(super) fn missing(row: &Execution, around: &ExplainContext<'_>) -> Option<Re
 pub(super) fn busy(row: &Execution, around: &ExplainContext<'_>) -> Reason {
     let ahead = match around.ahead {
         Some(0) => "it is next".to_owned(),
+        Some(1) => "1 execution of its class comes before it".to_owned(),
         Some(count) => format!("{count} executions of its class come before it"),
         None => "other executions come before it".to_owned(),
     };

@@ -18,6 +18,7 @@ use crate::api_key::ApiKeyId;
 use crate::bulk_job::BulkJobId;
 use crate::flow::{CancelMode, FlowState};
 use crate::gate::{Amounts, GateName};
+use crate::headline::shortened_error;
 use crate::history::LINE_MESSAGE_LIMIT;
 use crate::join::{GroupDecision, JoinPolicy};
 use crate::schedule::RunSubject;
@@ -634,7 +635,9 @@ impl Fact {
     /// Returns the fact as the execution's history keeps it: with at most [`LINE_MESSAGE_LIMIT`] bytes of each message.
     pub fn shortened(mut self) -> Fact {
         match &mut self {
-            Fact::Failed { error: Failure { message, .. }, .. } => shorten(message),
+            Fact::Failed { error: Failure { message, .. }, .. } => {
+                *message = shortened_error(message, LINE_MESSAGE_LIMIT);
+            }
             Fact::CancelAcknowledged { reason, message, .. } => {
                 reason.iter_mut().chain(message).for_each(shorten);
             }

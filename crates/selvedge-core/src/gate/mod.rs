@@ -17,6 +17,7 @@ pub use config::{
 
 use crate::amount::Amount;
 use crate::execution::ClaimOrder;
+use crate::text::duration;
 use crate::window::Window;
 use crate::{ExecutionId, Name, NamespaceId, Timestamp};
 use config::is_default;
@@ -506,7 +507,8 @@ impl Shut {
                 format!("{name} has {active} active, {promised} about to start, and allows {limit}")
             }
             HoldReason::Rate(Rate { count, window_ms }) => {
-                format!("{name} allows {count} starts in {window_ms} ms, and as many were started")
+                let (starts, window) = (if *count == 1 { "start" } else { "starts" }, duration(*window_ms));
+                format!("{name} allows {count} {starts} in {window}, and as many were started")
             }
             HoldReason::Budget { dimension, wanted, hard, .. } if wanted > hard => format!(
                 "{name} allows {hard} {dimension} and it asks for {wanted}, so it cannot start before the limit is raised"

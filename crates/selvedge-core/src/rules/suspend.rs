@@ -13,6 +13,7 @@ use crate::rows::Needs;
 use crate::state::State;
 use crate::step::{Step, StepKind, WaitResult};
 use crate::suspension::{IncomingSignal, OnTimeout, ResumedBy, Suspension, WAITS_MAX, Wait, WaitDraft};
+use crate::text::duration;
 use crate::{
     Execution, ExecutionId, FailureClass, Name, Outcome, Refusal, Signal, Timestamp, Waitpoint, Work,
 };
@@ -324,7 +325,8 @@ pub fn time_out(row: &Execution, suspension: &Suspension, work: &mut Work) {
         OnTimeout::Fail | OnTimeout::Cancel | OnTimeout::Expire => {
             let Some(next) = on_timeout.outcome().map(Next::Terminal) else { return };
             let waited = timeout_at.map_or(0, |at| at.ms_since(suspension.since));
-            let message = format!("timed out after waiting {waited} ms for {}", condition.describe());
+            let message =
+                format!("timed out after waiting {} for {}", duration(waited), condition.describe());
             let fact =
                 Fact::SuspensionTimedOut { suspension: suspension.number, on_timeout: *on_timeout, next };
             work.apply(row.id, fact, None, |row| {

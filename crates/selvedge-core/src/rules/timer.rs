@@ -7,6 +7,7 @@ use super::{after_failure, after_interruption, follow, suspend, waitpoint};
 use crate::fact::{Fact, Failure, Next};
 use crate::rows::Needs;
 use crate::rule::{IfLocked, Locks, Phase, Profile, Rule};
+use crate::text::duration;
 use crate::{DueKind, Execution, ExecutionId, FailureClass, Outcome, Refusal, State, Work};
 
 /// Fires a timer of an execution if it is due.
@@ -115,7 +116,7 @@ fn time_out_attempt(row: &Execution, work: &mut Work) {
     let Some(lease) = row.lease_ref() else { return };
     let limit = row.spec.policy.attempt_timeout_ms.unwrap_or_default();
     let error = Failure {
-        message: format!("attempt {} ran longer than {limit} ms", lease.attempt()),
+        message: format!("attempt {} ran longer than {}", lease.attempt(), duration(limit)),
         class: FailureClass::Timeout,
     };
     let next = after_failure(work, row, FailureClass::Timeout, None);

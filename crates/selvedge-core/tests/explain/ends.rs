@@ -24,10 +24,10 @@ fn a_failed_execution_names_its_last_error_and_its_attempts() {
     (scene.row.epoch, scene.row.detail.retries) = (4, 3);
     let explanation = scene.explain();
     assert_eq!(explanation.state, "failed");
-    assert_eq!(message(&explanation, Code::Ended), "it ended as failed after 4 attempts");
+    assert_eq!(message(&explanation, Code::Ended), "It ended as failed after 4 attempts");
     assert_eq!(
         message(&explanation, Code::Failed),
-        "last error, of class transient, after 3 of 3 retries: boom"
+        "Last error, of class transient, after 3 of 3 retries: boom"
     );
     assert_eq!(explanation.reasons[0].until, scene.row.delete_at());
 }
@@ -35,7 +35,7 @@ fn a_failed_execution_names_its_last_error_and_its_attempts() {
 #[test]
 fn a_cancelled_execution_names_the_operator_and_the_reason() {
     let scene = Scene::new(Situation::Cancelled);
-    assert_eq!(message(&scene.explain(), Code::Cancelled), "it was cancelled by ada: a typing error");
+    assert_eq!(message(&scene.explain(), Code::Cancelled), "It was cancelled by ada: a typing error");
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_cancellation_that_the_worker_carried_out_names_the_request() {
     scene.record(request, Some("bob"));
     let next = Next::Terminal(Outcome::Cancelled);
     scene.record(Fact::Released { lease: lease(), next, digest: None }, None);
-    assert_eq!(message(&scene.explain(), Code::Cancelled), "it was cancelled by bob: too late");
+    assert_eq!(message(&scene.explain(), Code::Cancelled), "It was cancelled by bob: too late");
 }
 
 #[test]
@@ -54,13 +54,13 @@ fn an_expired_execution_names_the_limit() {
     let next = Next::Terminal(Outcome::Expired);
     let on_timeout = OnTimeout::Expire;
     for (fact, expected) in [
-        (Fact::StartByPassed, "it did not start within start_by_ms"),
-        (Fact::DeadlinePassed { lease: None }, "its deadline passed"),
+        (Fact::StartByPassed, "It did not start in time"),
+        (Fact::DeadlinePassed { lease: None }, "Its deadline passed"),
         (
             Fact::LeaseExpired { lease: lease(), next },
             "3 workers died while running this without progress, and at most 5 further attempts were allowed",
         ),
-        (Fact::SuspensionTimedOut { suspension: 1, on_timeout, next }, "timed out after waiting 5 ms"),
+        (Fact::SuspensionTimedOut { suspension: 1, on_timeout, next }, "Timed out after waiting 5 ms"),
     ] {
         let mut scene = Scene::new(Situation::Expired);
         scene.row.detail.interruptions = 2;
@@ -80,17 +80,14 @@ fn a_skipped_execution_names_the_upstream_with_its_outcome_and_error() {
         (cause.set)(&mut scene);
     }
     let explanation = scene.explain();
-    assert_eq!(
-        message(&explanation, Code::Skipped),
-        "it needed all of 1 upstreams: 0 edges hold, 1 are dead, 0 are pending"
-    );
+    assert_eq!(message(&explanation, Code::Skipped), "It needed 1 upstream: 1 edge is dead");
     assert_eq!(
         message(&explanation, Code::UpstreamEnded),
-        "upstream fetch ended as failed (no route); its edge needs success"
+        "Upstream “fetch” ended as failed (no route); its edge needs success"
     );
     assert_eq!(
         message(&explanation, Code::SkipOrigin),
-        "the skipping began with login, which ended as failed"
+        "The skipping began with “login”, which ended as failed"
     );
 }
 
@@ -100,14 +97,14 @@ fn a_line_names_its_head_and_whether_a_worker_can_run_it() {
     let head = CAUSES.iter().find(|cause| cause.code == Code::LineHead).expect("the head is a cause");
     (head.set)(&mut scene);
     let named = message(&scene.explain(), Code::LineHead).to_owned();
-    assert!(named.ends_with("it is waiting, and 1 live worker can run it"), "{named}");
+    assert!(named.ends_with("it is waiting for a worker, and 1 live worker can run it"), "{named}");
     scene.gates[0].active = 0;
     assert_eq!(scene.explain().reasons[0].code, Code::GateOpen, "the head has left, and the next moves up");
     scene.gates[0].active = 1;
     scene.sessions.clear();
     let explanation = scene.explain();
     let named = message(&explanation, Code::LineHead);
-    assert!(named.ends_with("it is waiting, and no live worker can run it"), "{named}");
+    assert!(named.ends_with("it is waiting for a worker, and no live worker can run it"), "{named}");
     let worker = explanation.reasons.iter().find(|reason| reason.code == Code::NoWorkerInLane);
     let lane = Reference::new(ReferenceKind::Lane, "default");
     assert_eq!(worker.and_then(|reason| reason.reference.clone()), Some(lane));

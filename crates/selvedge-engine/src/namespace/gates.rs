@@ -157,6 +157,13 @@ impl Namespace {
         Ok(self.inner().store.parts_of(&whole, limit).await?)
     }
 
+    /// Returns at most `limit` of the parts of a budget that are counted separately, with the number of executions that each
+    /// holds.
+    pub async fn budget_part_views(&self, name: &str, limit: u32) -> Result<Vec<GateView>, Error> {
+        let parts = self.some_budget_parts(name, limit).await?;
+        self.gate_views(parts).await
+    }
+
     /// Returns a gate. A lane exists, with the defaults, as soon as an execution was submitted to it.
     pub async fn gate(&self, kind: GateKind, name: &str) -> Result<GateView, Error> {
         let name = self.gate_name(kind, name)?;

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use selvedge_core::class::Class;
 use selvedge_core::explain::deaths;
 use selvedge_core::filter::{Filter, Payloads};
-use selvedge_core::gate::GateKind;
+use selvedge_core::gate::{BudgetScope, GateKind};
 use selvedge_core::rollup::{Rollup, Spread};
 use selvedge_core::session::Session;
 use selvedge_core::state::StateName;
@@ -272,11 +272,11 @@ fn of_budget(budget: &GateView) -> Option<Matter> {
     Some(matter.link("/budgets", "Budgets"))
 }
 
-/// Reports whether a budget has reached a hard limit.
-pub fn is_used_up(budget: &GateView) -> bool {
+/// Reports whether a budget has reached a hard limit. Where each flow or lane counts on its own, their sum limits nothing.
+fn is_used_up(budget: &GateView) -> bool {
     let config = budget.gate.config.as_ref();
     let used = |dimension: &str| budget.gate.state.used.get(dimension).copied().unwrap_or_default();
-    config.is_some_and(|config| {
+    config.filter(|config| config.scope == BudgetScope::Namespace).is_some_and(|config| {
         config.limits.iter().any(|(dimension, limit)| limit.hard.is_some_and(|hard| used(dimension) >= hard))
     })
 }

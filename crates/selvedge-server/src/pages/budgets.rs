@@ -1,7 +1,8 @@
-//! The page `/budgets`: budgets with their limits, what is used and what is reserved, and the form that changes them.
+//! The page `/budgets`: budgets with their limits, what is used, what is reserved and what they hold, and the form that changes them.
+//!
+//! A budget with a scope has a part for each flow or lane. What was spent without an execution is in no part, and limits nothing.
 
-use super::attention::is_used_up;
-use super::chart::bar;
+use super::chart::amount_bar;
 use super::forms::{
     Dialog, call_button, change_button, choice, create_button, duration_field, duration_text, name_field,
 };
@@ -16,11 +17,12 @@ use crate::wire::paging::{name_cursor, parse_name_cursor};
 use crate::wire::query::Query;
 use maud::{Markup, html};
 use selvedge_core::amount::Amount;
-use selvedge_core::gate::{Amounts, BudgetScope, Config, Gate, GateKind, GateState, Limit, OnHard};
+use selvedge_core::gate::{Amounts, BudgetScope, Config, GateKind, GateState, Limit, OnHard};
 use selvedge_core::state::StateName;
 use selvedge_core::{Name, Permission, Timestamp};
 use selvedge_engine::GateView;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// The number of budgets on a page.
 const PAGE: u32 = 50;
@@ -41,7 +43,7 @@ pub async fn page(caller: Caller, mut query: Query) -> HandlerResult {
         parts.push(match budget.gate.config.as_ref().map(|config| config.scope) {
             None | Some(BudgetScope::Namespace) => None,
             Some(BudgetScope::Flow | BudgetScope::Lane) => {
-                Some(namespace.some_budget_parts(&budget.gate.name.name, PARTS_READ).await?)
+                Some(namespace.budget_part_views(&budget.gate.name.name, PARTS_READ).await?)
             }
         });
     }
@@ -67,25 +69,76 @@ pub async fn page(caller: Caller, mut query: Query) -> HandlerResult {
     Ok(Page::new("Budgets", "/budgets").live("/live").response(Some(&Viewer::of(&caller)), content))
 }
 
-fn card(budget: &GateView, parts: Option<&[Gate]>, now: Timestamp, may_operate: bool) -> Markup {
+/// The room that a budget, or a part of it, has for another execution. The worst comes last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Room {
+    /// It has room.
+    Free,
+    /// It has room, and a soft limit is reached.
+    PastSoft,
+    /// All that is not used is reserved by what runs.
+    Reserved,
+    /// It holds executions that ask for more than is left.
+    Holds,
+    /// A hard limit is reached.
+    UsedUp,
+}
+
+impl Room {
+    fn of(view: &GateView, limits: &BTreeMap<String, Limit>) -> Room {
+        let state = &view.gate.state;
+        let amount = |amounts: &Amounts, dimension: &str| amounts.get(dimension).copied().unwrap_or_default();
+        let has_reached = |reaches: &dyn Fn(&str, &Limit) -> bool| {
+            limits.iter().any(|(dimension, limit)| reaches(dimension, limit))
+        };
+        let used = |dimension: &str| amount(&state.used, dimension);
+        let taken = |dimension: &str| used(dimension) + amount(&state.reserved, dimension);
+        if has_reached(&|dimension, limit| limit.hard.is_some_and(|hard| used(dimension) >= hard)) {
+            Room::UsedUp
+        } else if view.waiting > 0 {
+            Room::Holds
+        } else if has_reached(&|dimension, limit| limit.hard.is_some_and(|hard| taken(dimension) >= hard)) {
+            Room::Reserved
+        } else if has_reached(&|dimension, limit| limit.soft.is_some_and(|soft| used(dimension) >= soft)) {
+            Room::PastSoft
+        } else {
+            Room::Free
+        }
+    }
+
+    /// Shows the room of a budget that holds this many executions.
+    fn show(self, held: u64) -> Markup {
+        let (state, label) = match self {
+            Room::Free => (StateName::Completed, "has room".to_owned()),
+            Room::PastSoft => (StateName::Held, "past a soft limit".to_owned()),
+            Room::Reserved => (StateName::Held, "all reserved".to_owned()),
+            Room::Holds => (StateName::Held, format!("holds {}", number(held))),
+            Room::UsedUp if held > 0 => (StateName::Failed, format!("used up, holds {}", number(held))),
+            Room::UsedUp => (StateName::Failed, "used up".to_owned()),
+        };
+        labelled_state(state, &label)
+    }
+}
+
+fn card(budget: &GateView, parts: Option<&[GateView]>, now: Timestamp, may_operate: bool) -> Markup {
     let (name, state) = (&budget.gate.name.name, &budget.gate.state);
     let config = budget.gate.config.clone().unwrap_or_default();
     html! {
         article.card.stack {
             div.heading {
                 h2 { (user_text(name)) }
-                @if let Some(parts) = parts { span.faint { (number(parts.len() as u64)) @if parts.len() >= PARTS_READ as usize { " or more" } " counted" } }
-                @else if is_used_up(budget) { (labelled_state(StateName::Failed, "used up")) }
-                @else { (labelled_state(StateName::Completed, "has room")) }
+                @match parts {
+                    None => (Room::of(budget, &config.limits).show(budget.waiting)),
+                    Some(parts) => (room_of_parts(parts, &config)),
+                }
             }
             @match parts {
                 None => @for (dimension, limit) in &config.limits { (usage(&budget.gate.state, dimension, *limit)) },
-                Some(parts) => (part_table(parts, &config, name)),
+                Some(parts) => (part_table(budget, parts, &config)),
             }
             p.faint {
                 "Counted per " (config.scope.as_str()) " · at the limit: " (config.on_hard.as_str())
                 @if let Some(period) = config.period_ms { " · every " (duration(period)) ", next reset " (maybe_ago(state.resets_at, now)) }
-                @if budget.waiting > 0 { " · holds " (budget.waiting) }
             }
             @if may_operate { div.actions { (actions(name, &config)) } }
         }
@@ -154,28 +207,57 @@ fn dialog() -> Markup {
     })
 }
 
-/// Shows the parts of a budget that is counted per flow or lane, those with the least room first.
-fn part_table(parts: &[Gate], config: &Config, name: &Name) -> Markup {
-    let share = |part: &Gate| {
+/// Shows the worst room of the parts, how many have it, and how many parts there are.
+fn room_of_parts(parts: &[GateView], config: &Config) -> Markup {
+    let rooms: Vec<Room> = parts.iter().map(|part| Room::of(part, &config.limits)).collect();
+    let worst = rooms.iter().copied().max().filter(|worst| *worst != Room::Free);
+    let like_worst = rooms.iter().filter(|room| Some(**room) == worst).count() as u64;
+    let held = parts.iter().map(|part| part.waiting).sum();
+    html! {
+        span {
+            @if let Some(worst) = worst { (worst.show(held)) " in " (number(like_worst)) " of " }
+            span.faint {
+                (number(parts.len() as u64)) @if parts.len() >= PARTS_READ as usize { " or more" }
+                " " (config.scope.as_str()) @if parts.len() != 1 { "s" }
+            }
+        }
+    }
+}
+
+/// Shows the parts of a budget that is counted per flow or lane, those with the least room first, and what was spent without an
+/// execution.
+fn part_table(budget: &GateView, parts: &[GateView], config: &Config) -> Markup {
+    let (name, whole) = (&budget.gate.name.name, &budget.gate.state);
+    let has_unassigned = whole.used.values().any(|amount| !amount.is_zero());
+    let share = |part: &GateView| {
         let shares = config.limits.iter().map(|(dimension, limit)| {
-            let used = part.state.used.get(dimension).copied().unwrap_or_default();
+            let used = part.gate.state.used.get(dimension).copied().unwrap_or_default();
             share_of(used, *limit)
         });
         shares.fold(0.0, f64::max)
     };
-    let mut sorted: Vec<&Gate> = parts.iter().collect();
-    sorted.sort_by(|one, other| share(other).total_cmp(&share(one)));
+    let mut sorted: Vec<(Room, f64, &GateView)> =
+        parts.iter().map(|part| (Room::of(part, &config.limits), share(part), part)).collect();
+    sorted.sort_by(|one, other| other.0.cmp(&one.0).then(other.1.total_cmp(&one.1)));
     html! {
-        @if parts.is_empty() { p.faint { "Nothing was spent yet." } }
-        @for part in sorted.iter().take(PARTS_SHOWN) {
-            @let label = part.name.part.as_deref().unwrap_or_default();
+        @if parts.is_empty() && !has_unassigned { p.faint { "Nothing was spent yet." } }
+        @if has_unassigned {
+            div {
+                h3 { "Without a " (config.scope.as_str()) }
+                @for (dimension, limit) in &config.limits { (usage(whole, dimension, *limit)) }
+                p.faint { "Spent without an execution. Nothing is held for it." }
+            }
+        }
+        @for (room, _, part) in sorted.iter().take(PARTS_SHOWN) {
+            @let label = part.gate.name.part.as_deref().unwrap_or_default();
             div {
                 @match config.scope {
                     BudgetScope::Lane => h3 { a href=(executions_link(&[("lane", label)])) { (user_text(label)) } },
                     BudgetScope::Flow => h3 { a.id href=(format!("/flows/{}", path_part(label))) { (short(&label)) } },
                     BudgetScope::Namespace => h3 { (user_text(label)) },
                 }
-                @for (dimension, limit) in &config.limits { (usage(&part.state, dimension, *limit)) }
+                @if *room != Room::Free { (room.show(part.waiting)) }
+                @for (dimension, limit) in &config.limits { (usage(&part.gate.state, dimension, *limit)) }
             }
         }
         @if parts.len() > PARTS_SHOWN { p.faint { "Those with the least room are shown; " a href=(format!("/v1/budgets/{}", path_part(name))) { "more as JSON" } "." } }
@@ -199,10 +281,15 @@ fn usage(state: &GateState, dimension: &str, limit: Limit) -> Markup {
         None => format!("{used}, no hard limit"),
     };
     let soft = limit.soft.filter(|_| limit.hard.is_some()).map(share);
+    let class = match limit {
+        Limit { hard: Some(hard), .. } if used >= hard => "bar full",
+        Limit { soft: Some(soft), .. } if used >= soft => "bar warns",
+        Limit { .. } => "bar",
+    };
     html! {
         div {
             div.heading { span.dimension { (user_text(dimension)) } span { (label) @if !reserved.is_zero() { ", " (reserved) " reserved" } } }
-            (bar(share(used), share(reserved), soft, &label))
+            (amount_bar(class, share(used), share(reserved), soft, &label))
         }
     }
 }

@@ -70,11 +70,18 @@ pub fn sparkline(label: &str, values: &[f64]) -> Markup {
     }
 }
 
-/// Draws the use of a limit: what is used, what is reserved beyond it, and the soft limit, as shares of the whole.
-pub fn bar(used: f64, reserved: f64, soft: Option<f64>, label: &str) -> Markup {
+/// Draws the use of a limit, full from the whole on.
+pub fn bar(used: f64, label: &str) -> Markup {
+    let class = if used >= 1.0 { "bar full" } else { "bar" };
+    amount_bar(class, used, 0.0, None, label)
+}
+
+/// Draws an amount: what is used, what is reserved beyond it, and the soft limit, as shares of the whole. The class is `bar`, with
+/// `warns` past a soft limit, and with `full` at a hard one.
+pub fn amount_bar(class: &str, used: f64, reserved: f64, soft: Option<f64>, label: &str) -> Markup {
     let percent = |share: f64| format!("{:.1}", share.clamp(0.0, 1.0) * 100.0);
     html! {
-        svg class=(if used >= 1.0 { "bar full" } else { "bar" }) viewBox="0 0 100 10" preserveAspectRatio="none"
+        svg class=(class) viewBox="0 0 100 10" preserveAspectRatio="none"
             role="img" aria-label=(label) {
             rect.reserved width=(percent(used + reserved)) height="10" {}
             rect.used width=(percent(used)) height="10" {}

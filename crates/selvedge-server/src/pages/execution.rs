@@ -3,8 +3,8 @@
 use super::assets::EXECUTION_SCRIPT;
 use super::layout::{Page, Viewer, heading};
 use super::parts::{
-    ago, clipped, duration, executions_link, flow_link, labelled_state, maybe_ago, moment, path_part,
-    sentence, short, state, tags, user_text, words,
+    ago, clipped, duration, executions_link, flow_link, kept_until, labelled_state, maybe_ago, moment,
+    path_part, sentence, short, state, tags, user_text, words,
 };
 use super::payload::payload;
 use super::terminal::without_codes;
@@ -14,11 +14,13 @@ use crate::routes::HandlerResult;
 use crate::wire::path::PathExecution;
 use crate::wire::query::Query;
 use maud::{Markup, html};
-use selvedge_core::explain::{Explanation, Reference, deaths};
+use selvedge_core::explain::{Code, Explanation, Reference, deaths};
+use selvedge_core::fact::Failure;
 use selvedge_core::gate::RequiredGates;
+use selvedge_core::headline::headline;
 use selvedge_core::history::{Attempt, HistoryLine, attempts};
 use selvedge_core::stream::Frame;
-use selvedge_core::{ExecutionId, Permission, Signal, Step, Timestamp, Waitpoint};
+use selvedge_core::{ExecutionId, Outcome, Permission, Signal, Step, Timestamp, Waitpoint};
 use selvedge_engine::{Error, Frames, Namespace, PublicEvent, View};
 
 /// The most events, steps and signals that are read.
@@ -30,6 +32,8 @@ const ATTEMPTS_MAX: usize = 50;
 /// The most characters of an event's data, and of a frame.
 const DATA_MAX: usize = 400;
 const FRAME_MAX: usize = 4000;
+/// The most characters of the headline of an error.
+const HEADLINE_MAX: usize = 500;
 
 /// `GET /executions/{id}`
 pub async fn page(caller: Caller, PathExecution(id): PathExecution, query: Query) -> HandlerResult {
@@ -92,8 +96,9 @@ impl Record {
             section.card #facts data-live aria-label="Facts" { (self.facts()) }
             div.action-bar {
                 @if may_operate { div #actions data-live { (super::actions::of_execution(&self.view)) } }
-                @if may_submit { (super::again::show(&self.view)) }
+                @if may_submit { (super::again::show(&self.view, self.now)) }
             }
+            section #error data-live { @if let Some(error) = &row.detail.error { (error_card(error, matches!(row.state.outcome(), Some(Outcome::Failed | Outcome::Expired)))) } }
             section #explain data-live { h2 { (self.question()) } (explain(&self.explanation, self.now)) }
             section #waitpoints data-live {
                 @if row.ended_at.is_none() && self.waitpoints.iter().any(|waitpoint| waitpoint.is_open(self.now)) {
@@ -176,6 +181,9 @@ impl Record {
                 div.wide { dt { "Submitted" } dd { (moment(row.submitted_at)) } }
                 div { dt { "Started" } dd { (maybe_ago(row.started_at, self.now)) } }
                 div { dt { "Ended" } dd { (maybe_ago(row.ended_at, self.now)) } }
+                @if row.ended_at.is_some() {
+                    div { dt { "Kept until" } dd { @match row.delete_at() { Some(at) => (kept_until(at, self.now)), None => "its flow is deleted" } } }
+                }
                 @if let Some(flow) = row.flow {
                     div { dt { "Flow" } dd { (flow_link(flow)) @if let Some(node) = row.node() { " as " (user_text(node)) } } }
                 }
@@ -204,11 +212,23 @@ impl Record {
         html! {
             section { h2 { "Input" } (payload(&stored.input, api)) }
             @if let Some(result) = &stored.result { section { h2 { "Result" } (payload(result, &format!("{api}/result"))) } }
-            @if let Some(error) = &stored.execution.detail.error {
-                section {
-                    h2 { "Error" }
-                    p.faint { "Class " (error.class.as_str()) }
-                    pre.user-text data-scroll tabindex="0" { (error.message) }
+        }
+    }
+}
+
+/// Shows an error: its headline with its class, and the whole message folded. It may be that of an earlier attempt.
+fn error_card(error: &Failure, is_cause: bool) -> Markup {
+    let message = error.message.trim_matches(['\r', '\n']).trim_end();
+    let (line, lines) = (headline(message), message.lines().count());
+    html! {
+        h2 { @if is_cause { "Error" } @else { "Last error" } }
+        div.error-card {
+            p { strong.user-text { @if line.is_empty() { "No message" } @else { (clipped(line, HEADLINE_MAX)) } } }
+            p.faint { "Class " (error.class.as_str()) }
+            @if line != message || line.chars().count() > HEADLINE_MAX {
+                details {
+                    summary { "Whole message, " (lines) @if lines == 1 { " line" } @else { " lines" } }
+                    pre.user-text data-scroll tabindex="0" { (message) }
                 }
             }
         }
@@ -233,18 +253,21 @@ async fn last_frames(namespace: &Namespace, id: ExecutionId) -> Result<Frames, E
 }
 
 /// Shows an explanation in sentences.
+///
+/// After an end, the only time in an explanation is that of the deletion, which the facts of the page show.
 pub fn explain(explanation: &Explanation, now: Timestamp) -> Markup {
+    let has_ended = explanation.reasons.iter().any(|reason| reason.code == Code::Ended);
     html! {
         ul class=(format!("explain state-{}", explanation.state)) {
             @for reason in &explanation.reasons {
                 li {
                     span.user-text { (sentence(&reason.message)) }
                     @if let Some(link) = reason.reference.as_ref().and_then(reference_link) { " " a href=(link) { "Show" } }
-                    @if let Some(until) = reason.until { span.faint { " (" (ago(until, now)) ")" } }
+                    @if let Some(until) = reason.until.filter(|_| !has_ended) { span.faint { " (" (ago(until, now)) ")" } }
                 }
             }
         }
-        @if let Some(next) = explanation.next_change { p.faint { "Something changes by itself " (ago(next, now)) "." } }
+        @if let Some(next) = explanation.next_change.filter(|_| !has_ended) { p.faint { "Something changes by itself " (ago(next, now)) "." } }
     }
 }
 
@@ -291,7 +314,7 @@ fn attempt_table(attempts: &[Attempt], now: Timestamp) -> Markup {
                             td { (user_text(&attempt.lease.worker)) span.more.user-text { (attempt.lease.instance) } }
                             td.nowrap { (ago(attempt.started_at, now)) }
                             td.number.nowrap { (duration(ended.ms_since(attempt.started_at))) }
-                            td { @if let Some(error) = &attempt.error { span.clip.wide.user-text title=(clipped(&error.message, DATA_MAX)) { (clipped(&error.message, DATA_MAX)) } } }
+                            td { @if let Some(error) = &attempt.error { span.clip.wide.user-text title=(clipped(&error.message, DATA_MAX)) { (clipped(headline(&error.message), DATA_MAX)) } } }
                         }
                     }
                 }

@@ -14,6 +14,7 @@ use crate::wire::paging::{format_cursor, parse_cursor};
 use crate::wire::query::Query;
 use crate::wire::times;
 use maud::{Markup, html};
+use selvedge_core::headline::headline;
 use selvedge_core::state::StateName;
 use selvedge_core::{Permission, Refusal, Timestamp};
 use selvedge_engine::View;
@@ -372,8 +373,9 @@ fn addition(view: &View) -> Markup {
         (.., Some(error)) => Some(error.message.clone()),
         (None, None, None, None) => None,
     };
-    let text = text.map(|text| clipped(&text, ADDITION_MAX));
-    html! { @if let Some(text) = text { span.more.user-text title=(text) { (text) } } }
+    let shown = text.as_deref().map(|text| clipped(headline(text), ADDITION_MAX));
+    let whole = text.map(|text| clipped(&text, ADDITION_MAX));
+    html! { @if let Some(shown) = shown { span.more.user-text title=[whole] { (shown) } } }
 }
 
 fn took(view: &View, now: Timestamp) -> String {

@@ -5,7 +5,8 @@ use super::execution::explain;
 use super::gantt;
 use super::layout::{Page, Viewer, heading, redirect, rendered};
 use super::parts::{
-    address, duration, execution_link, executions_link, flow_state, maybe_ago, moment, state, tags, user_text,
+    address, duration, execution_link, executions_link, flow_state, kept_until, maybe_ago, moment, state,
+    tags, user_text,
 };
 use super::scrubber::{MEMBERS_MAX, Scrubber, Wish};
 use crate::auth::Caller;
@@ -205,6 +206,7 @@ fn facts(flow: &Flow, shown: &Shown, now: Timestamp) -> Markup {
             div { dt { "Executions" } dd { a href=(executions_link(&[("flow", &id)])) { (flow.counts.total()) } } }
             div.wide { dt { "Submitted" } dd { (moment(flow.submitted_at)) } }
             div { dt { "Ended" } dd { (maybe_ago(flow.ended_at, now)) } }
+            @if let Some(at) = flow.delete_at() { div { dt { "Kept until" } dd { (kept_until(at, now)) } } }
             @if flow.ended_at.is_some() { div { dt { "Took" } dd { (duration(flow.ended_at.unwrap_or(now).ms_since(flow.submitted_at))) } } }
             @if shown.critical.len() > 1 {
                 div { dt { "Critical path" } dd { (shown.critical.len()) " nodes, " (duration(shown.critical_ms)) } }

@@ -206,7 +206,7 @@ fn concurrency(config: &Config, active: u64) -> Markup {
             Some(limit) => {
                 @let text = format!("{active} of {limit}");
                 (text)
-                (bar(active as f64 / f64::from(limit.max(1)), 0.0, None, &text))
+                (bar(active as f64 / f64::from(limit.max(1)), &text))
             }
         }
     }
@@ -220,6 +220,6 @@ fn rate(gate: &Gate, config: &Config, now: Timestamp) -> Markup {
     let label = format!("{started} of {count} starts in the last {}", duration(window_ms));
     html! {
         span title=(label) { (count) " in " (duration(window_ms)) }
-        (bar(f64::from(started) / f64::from(count.max(1)), 0.0, None, &label))
+        (bar(f64::from(started) / f64::from(count.max(1)), &label))
     }
 }

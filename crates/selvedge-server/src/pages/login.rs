@@ -65,10 +65,21 @@ pub async fn sign_out(State(state): State<AppState>, headers: HeaderMap, uri: Ur
     Ok(([(header::SET_COOKIE, cookie)], redirect("/login")).into_response())
 }
 
-/// Returns the path to go to, which must be one of this server.
+/// Returns the address to go to, which must be a path of this server with a query. Browsers remove tabs and line breaks from an
+/// address and read a backslash as a slash, so only the characters that an address may have are let through.
 fn local(next: Option<&str>) -> String {
-    let is_local = |next: &&str| next.starts_with('/') && !next.starts_with("//") && !next.contains('\\');
+    let is_local = |next: &&str| {
+        next.starts_with('/')
+            && !next.starts_with("//")
+            && next.bytes().all(is_address)
+            && next.parse::<Uri>().is_ok()
+    };
     next.filter(is_local).unwrap_or("/").to_owned()
+}
+
+/// Reports whether an address may have this character unescaped, by RFC 3986. The characters of a fragment are left out.
+fn is_address(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~:/?@!$&'()*+,;=%[]".contains(&byte)
 }
 
 /// Shows the form again. The status is not 401, which would ask the browser for credentials of its own.
@@ -107,11 +118,36 @@ mod tests {
 
     #[test]
     fn nobody_is_sent_to_another_site() {
-        assert_eq!(local(Some("/executions?state=failed")), "/executions?state=failed");
-        for other in
-            [None, Some("//evil.example"), Some("https://evil.example"), Some("/\\evil.example"), Some("")]
+        for own in [
+            "/",
+            "/executions?state=failed",
+            "/executions?tag=a%26b:c%20d&kind=%C3%A9",
+            "/flows/x?view=gantt&at=1",
+        ] {
+            assert_eq!(local(Some(own)), own);
+        }
+        for other in [
+            "//evil.example",
+            "https://evil.example",
+            "/\\evil.example",
+            "\\\\evil.example",
+            "",
+            "evil.example",
+        ] {
+            assert_eq!(local(Some(other)), "/", "{other:?}");
+        }
+        assert_eq!(local(None), "/");
+        // A browser removes some of these characters wherever they stand, others at the ends.
+        for character in
+            (0..=0x20_u8).chain(0x7f..=0xff).map(char::from).chain(['\\', '\u{2028}', '\u{ff0f}', '\u{3000}'])
         {
-            assert_eq!(local(other), "/", "{other:?}");
+            for address in [
+                format!("/{character}/evil.example"),
+                format!("{character}//evil.example"),
+                format!("/a{character}"),
+            ] {
+                assert_eq!(local(Some(&address)), "/", "{address:?}");
+            }
         }
     }
 }

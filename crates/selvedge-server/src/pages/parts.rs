@@ -1,6 +1,7 @@
 //! Elements that pages share: states, times, counts, links, tables without rows, and links to further pages.
 
 use crate::wire::times;
+use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use selvedge_core::flow::FlowState;
@@ -78,6 +79,17 @@ pub fn moment(at: Timestamp) -> Markup {
     let text = times::text(at);
     let shown = text.replace('T', " ").replace('Z', "");
     html! { time datetime=(text) title=(text) { (shown) } }
+}
+
+/// Shows until when something that has ended is kept: the day, and the time left.
+pub fn kept_until(at: Timestamp, now: Timestamp) -> Markup {
+    let text = times::text(at);
+    let day = jiff::Timestamp::from_millisecond(at.millis());
+    let day = day
+        .map_or_else(|_| text.clone(), |day| day.to_zoned(TimeZone::UTC).strftime("%-d %b %Y").to_string());
+    html! {
+        time datetime=(text) title=(text) { (day) @if at > now { " (" (coarse(at.ms_since(now))) ")" } }
+    }
 }
 
 /// Returns a duration with one unit.

@@ -91,7 +91,8 @@ fn next_times(schedule: &Schedule, now: Timestamp) -> Markup {
 /// Shows a time, without seconds if they are zero.
 fn minute(at: Timestamp) -> Markup {
     let text = times::text(at);
-    html! { time datetime=(text) title=(text) { (text[..19].replace('T', " ").trim_end_matches(":00")) } }
+    let shown = text[..19].replace('T', " ");
+    html! { time datetime=(text) title=(text) { (shown.strip_suffix(":00").unwrap_or(&shown)) } }
 }
 
 fn run_table(runs: &[RunView], now: Timestamp) -> Markup {
@@ -116,6 +117,25 @@ fn run_table(runs: &[RunView], now: Timestamp) -> Markup {
                     }
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::minute;
+    use selvedge_core::Timestamp;
+
+    #[test]
+    fn a_full_hour_keeps_its_minutes() {
+        for (ms, shown) in [
+            (1_795_053_600_000, "2026-11-19 02:00"),
+            (1_795_053_660_000, "2026-11-19 02:01"),
+            (1_795_053_601_000, "2026-11-19 02:00:01"),
+            (1_795_046_400_000, "2026-11-19 00:00"),
+        ] {
+            let markup = minute(Timestamp::from_millis(ms)).into_string();
+            assert!(markup.contains(&format!(">{shown}</time>")), "{shown}: {markup}");
         }
     }
 }

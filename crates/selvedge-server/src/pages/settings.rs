@@ -10,6 +10,7 @@ use super::layout::{Page, Viewer, heading};
 use super::parts::{address, ago, duration, empty, labelled_state, maybe_ago, moment, path_part, user_text};
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
+use crate::routes::keys::visible;
 use crate::wire::problem::{Code, Problem};
 use crate::wire::query::Query;
 use crate::{AppState, Setting, VERSION};
@@ -151,11 +152,7 @@ fn namespace_form(namespaces: &[Name], current: &str) -> Markup {
 }
 
 async fn keys(caller: &Caller, now: Timestamp) -> Result<Markup, Problem> {
-    let own = caller.namespaces();
-    let mut keys = caller.namespace.engine().api_keys(None, LIST_MAX as u32 + 1).await?;
-    let is_cut = keys.len() > LIST_MAX;
-    keys.truncate(LIST_MAX);
-    keys.retain(|key| own.as_ref().is_none_or(|own| key.is_within(own)));
+    let (keys, is_cut) = visible(caller, None, LIST_MAX as u32).await?;
     let roles = Role::ALL.map(|role| match role {
         Role::Reader => (role.as_str(), "reader: sees everything"),
         Role::Submitter => (role.as_str(), "submitter: also submits and signals"),

@@ -3,6 +3,7 @@
 use super::parts::{clipped, duration, moment, words};
 use maud::{Markup, html};
 use selvedge_core::fact::Fact;
+use selvedge_core::headline::headline;
 use selvedge_core::history::{Attempt, HistoryLine, state_after};
 use selvedge_core::state::StateName;
 use selvedge_core::waitpoint::WaitpointState;
@@ -287,7 +288,7 @@ fn attempt_row(attempt: &Attempt) -> Row {
     let worker = &attempt.lease.worker;
     let mut about = format!("{} on {worker} ({})", words(outcome), attempt.lease.instance);
     if let Some(error) = &attempt.error {
-        about.push_str(&format!(": {}", error.message));
+        about.push_str(&format!(": {}", headline(&error.message)));
     }
     let label = format!("{} on {worker}", words(outcome));
     let span = Span { from: attempt.started_at, to: attempt.ended_at, state, label, about };

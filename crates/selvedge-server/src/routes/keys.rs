@@ -20,9 +20,22 @@ pub async fn list(caller: Caller, query: Query) -> HandlerResult {
     let NamePage { after, limit } = NamePage::read(query)?;
     let after = after.map(|after| Uuid::parse_str(&after).map(ApiKeyId)).transpose();
     let after = after.map_err(|_| Problem::new(Code::InvalidCursor, "the cursor is not from this list"))?;
+    let (keys, more) = visible(&caller, after, limit).await?;
+    let last = keys.last().filter(|_| more).map(|key| key.id.to_string());
+    Ok(json::page(&keys, last.map(|id| name_cursor(&id)), |out, key| {
+        json::object(out, |object| write(object, key));
+    }))
+}
+
+/// Returns at most `limit` keys after a position that are of the caller's namespaces, newest first, and whether more follow.
+pub async fn visible(
+    caller: &Caller,
+    after: Option<ApiKeyId>,
+    limit: u32,
+) -> Result<(Vec<ApiKey>, bool), Problem> {
     let own = caller.namespaces();
     let is_shown = |key: &ApiKey| own.as_ref().is_none_or(|own| key.is_within(own));
-    // Finds one key more than the page shows: it tells that another page follows.
+    // Finds one key more than it returns: it tells that others follow.
     let (mut keys, mut position, wanted) = (Vec::new(), after, limit as usize + 1);
     loop {
         let read = caller.namespace.engine().api_keys(position, limit + 1).await?;
@@ -35,10 +48,7 @@ pub async fn list(caller: Caller, query: Query) -> HandlerResult {
     }
     let more = keys.len() >= wanted;
     keys.truncate(limit as usize);
-    let last = keys.last().filter(|_| more).map(|key| key.id.to_string());
-    Ok(json::page(&keys, last.map(|id| name_cursor(&id)), |out, key| {
-        json::object(out, |object| write(object, key));
-    }))
+    Ok((keys, more))
 }
 
 /// `POST /v1/admin/keys`: a repeated call with its key gets no key, because keys are not kept.

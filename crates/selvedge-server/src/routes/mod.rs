@@ -10,7 +10,7 @@ pub mod flows;
 pub mod gates;
 mod health;
 mod inbox;
-mod keys;
+pub mod keys;
 mod lanes;
 mod metrics;
 mod namespaces;

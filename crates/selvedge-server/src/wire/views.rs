@@ -5,14 +5,14 @@ use crate::wire::times;
 use selvedge_core::explain::{Explanation, Reference};
 use selvedge_core::fact::Failure;
 use selvedge_core::filter::Payloads;
-use selvedge_core::gate::{GateName, RequiredGates};
+use selvedge_core::gate::{Amounts, GateName, RequiredGates};
 use selvedge_core::history::Attempt;
 use selvedge_core::rows::Relative;
 use selvedge_core::rules::claim::TakenSignal;
 use selvedge_core::rules::report::Fence;
 use selvedge_core::schedule::Scheduled;
 use selvedge_core::suspension::ResumedBy;
-use selvedge_core::{Execution, Outcome, Signal, State, Step, TraceParent};
+use selvedge_core::{Execution, Name, Outcome, Signal, State, Step, TraceParent};
 use selvedge_engine::store::Stored;
 use selvedge_engine::{PublicEvent, View};
 
@@ -333,19 +333,29 @@ pub fn event(out: &mut Vec<u8>, event: PublicEvent) {
 /// Writes the gate fields as they were submitted.
 fn write_draws(object: &mut Object<'_>, required_gates: &RequiredGates) {
     object.value("fairness_key", &required_gates.fairness_key);
-    object.array("budgets", &required_gates.budgets, |out, (name, reserve)| match reserve.is_empty() {
+    object.array("budgets", &required_gates.budgets, budget);
+    object.value("quotas", &required_gates.quotas);
+    match &required_gates.concurrency {
+        None => object.null("concurrency"),
+        Some(limit) => concurrency(object.field("concurrency"), limit),
+    }
+}
+
+/// Writes a budget of a submission: its name, or an object with what is reserved.
+pub fn budget(out: &mut Vec<u8>, (name, reserve): &(Name, Amounts)) {
+    match reserve.is_empty() {
         true => json::value(out, name),
         false => json::object(out, |object| {
             object.value("name", name);
             object.value("reserve", reserve);
         }),
-    });
-    object.value("quotas", &required_gates.quotas);
-    match &required_gates.concurrency {
-        None => object.null("concurrency"),
-        Some((key, limit)) => object.object("concurrency", |object| {
-            object.value("key", key);
-            object.value("limit", limit);
-        }),
     }
+}
+
+/// Writes the concurrency key of a submission with its limit.
+pub fn concurrency(out: &mut Vec<u8>, (key, limit): &(Name, u32)) {
+    json::object(out, |object| {
+        object.value("key", key);
+        object.value("limit", limit);
+    });
 }

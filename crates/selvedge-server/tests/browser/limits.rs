@@ -206,3 +206,64 @@ async fn a_budget_per_lane_shows_the_lanes_with_the_least_room_first() {
     browser.screenshot("budgets-lanes-light-1440", 1440).await;
     browser.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_budget_says_whether_it_has_room_holds_or_is_used_up() {
+    let server = Server::start().await;
+    let limits = json!({ "limits": { "tokens": { "soft": 800, "hard": 1000 } } });
+    server.configure("budgets/llm", limits).await;
+    let browser = Browser::start(&address(&server), Colours::Light).await;
+    browser.open("/budgets").await;
+    browser.wait_for_text("has room").await;
+    let spend = async |tokens: u32| {
+        let usage = json!({ "usage": { "tokens": tokens } });
+        assert_eq!(server.post("/v1/budgets/llm/usage", usage).await.status, 200);
+    };
+    spend(850).await;
+    browser.open("/budgets").await;
+    browser.wait_for_text("past a soft limit").await;
+    browser.wait_for("document.querySelector('.bar').classList.contains('warns')").await;
+    // Both ask for more than is left. A claim meets the budget, and the budget holds them.
+    for _ in 0..2 {
+        let budget = json!({ "name": "llm", "reserve": { "tokens": 400 } });
+        server.submit(json!({ "kind": "k", "budgets": [budget] })).await;
+    }
+    assert!(server.claim("i", 2).await.is_empty());
+    browser.open("/budgets").await;
+    browser.wait_for_text("holds 2").await;
+    assert!(!browser.text().await.contains("has room"), "{}", browser.text().await);
+    for (name, width) in [("budget-holds-light-1440", 1440), ("budget-holds-light-390", 390)] {
+        browser.screenshot(name, width).await;
+    }
+    spend(150).await;
+    browser.open("/budgets").await;
+    browser.wait_for_text("used up, holds 2").await;
+    browser.wait_for("document.querySelector('.bar').classList.contains('full')").await;
+    browser.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_budget_with_a_scope_shows_what_was_spent_without_an_execution() {
+    let server = Server::start().await;
+    let budget = json!({ "limits": { "minutes": { "soft": 600, "hard": 1000 } }, "scope": "lane" });
+    server.configure("budgets/gpu", budget).await;
+    let browser = Browser::start(&address(&server), Colours::Light).await;
+    browser.open("/budgets").await;
+    browser.wait_for_text("Nothing was spent yet.").await;
+    server.post("/v1/budgets/gpu/usage", json!({ "usage": { "minutes": 610 } })).await;
+    browser.open("/budgets").await;
+    browser.wait_for_text("610 of 1000").await;
+    let text = browser.text().await;
+    assert!(text.contains("Without a lane") && !text.contains("Nothing was spent"), "{text}");
+    // A lane that has spent all of its part holds what comes next.
+    let of_lane = json!({ "kind": "k", "budgets": ["gpu"], "lane": "default" });
+    let spender = server.submit(of_lane.clone()).await;
+    let usage = json!({ "usage": { "minutes": 1000 }, "execution": spender });
+    assert_eq!(server.post("/v1/budgets/gpu/usage", usage).await.status, 200);
+    server.submit(of_lane).await;
+    assert!(server.claim("i", 2).await.is_empty());
+    browser.open("/budgets").await;
+    browser.wait_for_text("used up, holds 2").await;
+    browser.wait_for("/in 1 of\\s+1 lane/.test(document.querySelector('#list').innerText)").await;
+    browser.finish().await;
+}

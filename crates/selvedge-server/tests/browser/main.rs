@@ -6,8 +6,14 @@
 mod accessibility;
 mod approvals;
 mod browser;
+#[path = "../../../selvedge-postgres/tests/support/database.rs"]
+mod database;
+#[path = "../stores/directory.rs"]
+#[allow(dead_code)]
+mod directory;
 mod driver;
 mod ends;
+mod errors;
 mod events;
 mod execution_page;
 mod executions;
@@ -19,6 +25,7 @@ mod limits;
 mod schedules;
 mod settings;
 mod sign_in;
+mod submit_again;
 #[path = "../http/support/mod.rs"]
 #[allow(dead_code, unused_imports)]
 mod support;

@@ -61,3 +61,18 @@ async fn a_schedule_is_created_changed_run_paused_and_deleted() {
     browser.wait_for_text("No schedules").await;
     browser.finish_after(&[404, 422]).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_times_of_a_schedule_have_their_minutes() {
+    let server = Server::start().await;
+    let hourly = json!({ "cron": "0 2 * * *", "submit": { "execution": { "kind": "report" } } });
+    server.configure("schedules/nightly", hourly).await;
+    let browser = Browser::start(&address(&server), Colours::Light).await;
+    browser.open("/schedules/nightly").await;
+    let cells =
+        "Array.from(document.querySelectorAll('#next tbody td:nth-child(2)'), (cell) => cell.innerText)";
+    browser
+        .wait_for(&format!("{cells}.length === 10 && {cells}.every((text) => / 02:00$/.test(text))"))
+        .await;
+    browser.finish().await;
+}

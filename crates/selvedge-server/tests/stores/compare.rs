@@ -32,10 +32,20 @@ struct Change {
     now: &'static str,
 }
 
-const CHANGES: [Change; 3] = [
+const CHANGES: [Change; 5] = [
     Change { field: "outcome", was: "success", now: "completed" },
     Change { field: "type", was: "execution.succeeded", now: "execution.completed" },
     Change { field: "code", was: "leased", now: "active" },
+    Change {
+        field: "message",
+        was: "quota closed allows 0 starts in 1000 ms, and as many were started",
+        now: "quota closed allows 0 starts in 1 s, and as many were started",
+    },
+    Change {
+        field: "message",
+        was: "quota shut allows 0 starts in 1000 ms, and as many were started",
+        now: "quota shut allows 0 starts in 1 s, and as many were started",
+    },
 ];
 
 /// An execution that moved from one list to another on purpose since a fixture was written. It is not compared in either.

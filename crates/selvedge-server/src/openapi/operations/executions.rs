@@ -80,6 +80,7 @@ fn filters(operation: Operation) -> Operation {
 
 fn get() -> Operation {
     operation("get", "/v1/executions/{id}", "get_execution", "Get an execution")
+        .about("It has the fields of its submission by the same names and in the same form. Only a delay is not kept as it was given: delayed_until_at is its end.")
         .answers(200, "The execution, with input, result and progress.", shape("Execution"))
         .also([Code::UnknownField])
 }

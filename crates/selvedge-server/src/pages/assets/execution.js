@@ -117,9 +117,19 @@
     field.focus();
   }
 
-  // Returns the body of the submission. The input is sent as it was typed: parsing and writing it would change numbers.
+  // Returns the parts of the stored submission that are kept, as members of JSON.
+  function kept(form) {
+    const [members, lists] = [[], new Map()];
+    for (const { dataset: { kept: field, member, json } } of form.querySelectorAll("[data-kept]:checked")) {
+      if (member === undefined) members.push(`"${field}":${json}`); else lists.set(field, [...lists.get(field) ?? [], json]);
+    }
+    return [...members, ...Array.from(lists, ([field, values]) => `"${field}":[${values.join(",")}]`)];
+  }
+
+  // Returns the body of the submission. The input and what is kept are sent as they are written: parsing them would change numbers.
   function read(form) {
     const { kind, lane, priority, input, tags } = form.elements;
+    if (input.dataset.leftOut !== undefined && !input.value.trim()) { fail(form, "input", "The stored input is too large for this form. Paste one, or write null"); return null; }
     const text = input.value.trim() || "null";
     try { JSON.parse(text); } catch (error) { fail(form, "input", `This is no JSON: ${error.message}`); return null; }
     const pairs = {};
@@ -130,7 +140,7 @@
     }
     const fields = { kind: kind.value.trim(), lane: lane.value.trim(), tags: pairs };
     if (priority.value !== "") fields.priority = Number(priority.value);
-    return `${JSON.stringify(fields).slice(0, -1)},"input":${text}}`;
+    return `${[JSON.stringify(fields).slice(0, -1), ...kept(form), `"input":${text}`].join(",")}}`;
   }
 
   document.addEventListener("submit", async (event) => {
@@ -148,6 +158,13 @@
       const headers = { "content-type": "application/json", "idempotency-key": sent.key };
       const response = await fetch("/v1/executions", { method: "POST", headers, body: content });
       const answer = await response.json().catch(() => ({}));
+      if (response.ok && answer.execution.id === form.dataset.again) {
+        // A further click is a call of its own: by then the execution may have ended.
+        sent.content = null;
+        say(form, "Nothing was submitted: this execution has not ended, and only one may be active with its key. Clear the box of the key to submit another.", false);
+        button.disabled = false;
+        return;
+      }
       if (response.ok) { location.assign(`/executions/${answer.execution.id}`); return; }
       const name = (answer.pointer ?? "").split("/")[1] ?? "";
       fail(form, name, answer.detail ?? `The server answered with status ${response.status}.`);

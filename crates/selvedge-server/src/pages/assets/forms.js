@@ -158,8 +158,7 @@
       if (isPreview) {
         // A script of the page may show the preview itself.
         if (!form.dispatchEvent(new CustomEvent("selvedge:preview", { detail: answer, bubbles: true, cancelable: true }))) return;
-        const reopened = answer.would_reopen?.length ?? answer.would_change ?? 0;
-        say(form, `This would change ${reopened} ${reopened === 1 ? "execution" : "executions"}. Nothing has changed yet.`, true);
+        say(form, `${preview(answer)} Nothing has changed yet.`, true);
         return;
       }
       form.closest("dialog")?.close();
@@ -189,6 +188,14 @@
     const card = form.closest("article") ?? form;
     for (const part of all("form, details", card)) part.remove();
     card.append(create("p", { className: "faint", textContent: button.dataset.done }));
+  }
+
+  // Says what a replay or a change of many executions would do. A replay runs its own execution again, and reopens others.
+  function preview(answer) {
+    const counted = (count) => `${count} ${count === 1 ? "execution" : "executions"}`;
+    if (!answer.would_reopen) return `This would change ${counted(answer.would_change ?? 0)}.`;
+    const reopened = answer.would_reopen.length;
+    return reopened === 0 ? "This execution runs again; nothing else is reopened." : `This execution runs again, and ${counted(reopened)} of its flow ${reopened === 1 ? "is" : "are"} reopened.`;
   }
 
   // Says what a call did; a test of a webhook succeeds also if the receiver fails.

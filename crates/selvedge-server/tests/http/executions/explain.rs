@@ -162,10 +162,10 @@ async fn a_failed_execution_names_its_last_error_and_its_attempts() {
         assert_eq!(server.report("i", fail).await["ok"], true);
     }
     assert_eq!(explain(&server, &id).await["state"], "failed");
-    assert_eq!(message(&server, &id, "ended").await, "it ended as failed after 2 attempts");
+    assert_eq!(message(&server, &id, "ended").await, "It ended as failed after 2 attempts");
     assert_eq!(
         message(&server, &id, "failed").await,
-        "last error, of class transient, after 1 of 1 retries: error 1"
+        "Last error, of class transient, after 1 of 1 retries: error 1"
     );
 }
 
@@ -187,13 +187,13 @@ async fn a_skipped_execution_names_the_upstream_that_decided_it_and_where_the_sk
     assert_eq!(reasons(&server, &b).await[2], named("upstream_ended", "execution", &a));
     assert_eq!(
         message(&server, &b, "upstream_ended").await,
-        "upstream a ended as failed (no route to host); its edge needs success"
+        "Upstream “a” ended as failed (no route to host); its edge needs success"
     );
     assert_eq!(reasons(&server, &c).await[2], named("upstream_ended", "execution", &b));
     assert_eq!(reasons(&server, &c).await[3], named("skip_origin", "execution", &a));
     assert_eq!(
         message(&server, &c, "skip_origin").await,
-        "the skipping began with a, which ended as failed (no route to host)"
+        "The skipping began with “a”, which ended as failed (no route to host)"
     );
 }
 
@@ -202,6 +202,6 @@ async fn a_cancelled_execution_names_the_operator_and_the_reason() {
     let server = Server::start().await;
     let id = server.submit(json!({ "kind": "k" })).await;
     server.post(&format!("/v1/executions/{id}/cancel"), json!({ "reason": "a typing error" })).await;
-    assert_eq!(message(&server, &id, "cancelled").await, "it was cancelled by admin: a typing error");
-    assert_eq!(message(&server, &id, "ended").await, "it ended as cancelled without an attempt");
+    assert_eq!(message(&server, &id, "cancelled").await, "It was cancelled by admin: a typing error");
+    assert_eq!(message(&server, &id, "ended").await, "It ended as cancelled without an attempt");
 }

@@ -7,4 +7,5 @@ mod idempotency;
 mod inbox;
 mod lists;
 mod operators;
+mod resubmission;
 mod submission;

@@ -92,7 +92,7 @@ async fn cancelling_one_member_fails_its_flow_and_says_who_did_it() {
         (&reason["code"], &reason["ref"]),
         (&json!("member_failed"), &json!({ "type": "execution", "id": a }))
     );
-    assert_eq!(reason["message"], "a was cancelled by admin; nothing handled that: no edge leads from it");
+    assert_eq!(reason["message"], "“a” was cancelled by admin; nothing handled that: no edge leads from it");
 }
 
 #[tokio::test]
@@ -115,7 +115,7 @@ async fn a_running_flow_names_the_members_that_have_not_ended_and_their_reasons(
     assert_eq!(open.len(), 3, "{open:?}");
     assert!(open.iter().all(|reason| reason["code"] == "member_open"));
     assert_eq!(open[2]["ref"]["id"], submitted["executions"]["b"], "what waits for upstreams comes last");
-    let no_worker = open.iter().any(|reason| text_of(&reason["message"]).contains("no live worker"));
+    let no_worker = open.iter().any(|reason| text_of(&reason["message"]).contains("No live worker"));
     assert!(no_worker, "{open:?}");
 }
 

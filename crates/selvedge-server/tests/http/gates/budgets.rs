@@ -69,7 +69,10 @@ async fn a_claim_reserves_an_amount_and_usage_reports_replace_it() {
     );
     let explained = server.read(&format!("executions/{}/explain", all[2])).await;
     assert_eq!(explained["reasons"][0]["code"], "budget_limit");
-    assert_eq!(explained["reasons"][0]["message"], held["held_reason"]["message"]);
+    assert_eq!(
+        explained["reasons"][0]["message"],
+        "Budget month allows 100 tokens: 0 are used, 80 reserved, and it asks for 40"
+    );
     let mut holders: Vec<String> = explained["reasons"].as_array().expect("reasons is an array")[1..]
         .iter()
         .map(|reason| text_of(&reason["ref"]["id"]))

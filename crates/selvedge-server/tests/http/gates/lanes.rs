@@ -121,7 +121,7 @@ async fn a_paused_lane_holds_its_executions_and_hands_them_to_a_waiting_claim_on
     assert_eq!(
         explained["reasons"],
         json!([{
-            "code": "lane_paused", "message": "lane default is paused",
+            "code": "lane_paused", "message": "Lane default is paused",
             "ref": { "type": "lane", "id": "default" }, "until_at": null,
         }])
     );
@@ -151,7 +151,7 @@ async fn a_lane_limits_its_active_executions_and_explain_names_them() {
     let reasons = full["reasons"].as_array().expect("reasons is an array");
     assert_eq!(
         (&reasons[0]["code"], &reasons[0]["message"], &reasons[0]["ref"]),
-        (&json!("concurrency_limit"), &json!("lane default has 2 active and allows 2"), &lane_ref())
+        (&json!("concurrency_limit"), &json!("Lane default has 2 active and allows 2"), &lane_ref())
     );
     assert_eq!(reasons.len(), 3, "{full}");
     let mut holders: Vec<String> = reasons[1..].iter().map(|reason| text_of(&reason["ref"]["id"])).collect();
@@ -210,7 +210,7 @@ async fn a_lane_limits_its_rate_and_shows_when_its_window_has_room() {
     let full = explain(&server, &all[2]).await;
     let reason = &full["reasons"][0];
     assert_eq!((&reason["code"], &reason["ref"]), (&json!("rate_limit"), &lane_ref()));
-    assert!(text_of(&reason["message"]).contains("2 starts in 600000 ms"), "{reason}");
+    assert!(text_of(&reason["message"]).contains("2 starts in 10 min"), "{reason}");
     assert!(text_of(&reason["until_at"]) > text_of(&server.execution(&all[2]).await["submitted_at"]));
     assert_eq!(full["next_change_at"], reason["until_at"]);
     let wait =

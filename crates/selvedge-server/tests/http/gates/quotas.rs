@@ -52,7 +52,7 @@ async fn a_quota_limits_concurrency_across_lanes() {
     let explained = server.read(&format!("executions/{second}/explain")).await;
     assert_eq!(
         (&explained["reasons"][0]["message"], &explained["reasons"][1]["ref"]["id"]),
-        (&json!("quota few has 1 active and allows 1"), &json!(first))
+        (&json!("Quota few has 1 active and allows 1"), &json!(first))
     );
     server.complete("i", &claims[0], json!(null)).await;
     assert_eq!(server.execution(&second).await["state"], "waiting");
@@ -75,7 +75,7 @@ async fn an_exhausted_quota_shows_when_to_retry_and_releases_when_its_window_has
     assert_eq!((&quota["active"], &quota["held"]), (&json!(2), &json!(1)));
     let held = server.execution(&all[2]).await;
     let reason = &held["held_reason"];
-    assert_eq!(reason["message"], "quota calls allows 2 starts in 600000 ms, and as many were started");
+    assert_eq!(reason["message"], "quota calls allows 2 starts in 10 min, and as many were started");
     let explained = server.read(&format!("executions/{}/explain", all[2])).await;
     assert_eq!(
         (&explained["reasons"][0]["code"], &explained["reasons"][0]["until_at"]),

@@ -51,7 +51,7 @@ async fn every_page_shows_its_data() {
         (
             &execution,
             &[
-                "it waits for",
+                "It waits for",
                 "check stock",
                 "Ship order 4711?",
                 "reading the order",
@@ -61,7 +61,7 @@ async fn every_page_shows_its_data() {
             ],
         ),
         ("/flows", &["daily", "1 waiting dependencies"]),
-        (&flow, &["selvedge-graph", "fetch", "waiting_dependencies", "/v1/flows/"]),
+        (&flow, &["selvedge-graph", "fetch", "waiting for its upstreams", "/v1/flows/"]),
         (&gantt, &["Gantt view", "fetch", "report"]),
         (&table, &["all of", "starts the flow", "pending"]),
         ("/approvals", &["Ship order 4711?", "approve", "reject"]),

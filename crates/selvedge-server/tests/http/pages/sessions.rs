@@ -49,6 +49,19 @@ async fn a_page_without_a_session_leads_to_the_form_and_back() {
     assert!(!cookie.contains(ADMIN) && !cookie.contains("Secure"), "{cookie}");
     let elsewhere = sign_in(&server, &format!("key={ADMIN}&next=%2F%2Fevil.example"), &[]).await;
     assert_eq!(elsewhere.header("location"), "/");
+    // Browsers remove tabs and line breaks, and read a backslash as a slash.
+    for next in [
+        "%2F%09%2Fevil.example",
+        "%2F%0A%2Fevil.example",
+        "%09%2F%2Fevil.example",
+        "%2F%5Cevil.example",
+        "%2F%00%2Fevil.example",
+    ] {
+        let form = visit(&server, &format!("/login?next={next}")).await;
+        assert!(form.status == 200 && !form.text().contains("evil.example"), "{next}: {}", form.text());
+        let reply = sign_in(&server, &format!("key={ADMIN}&next={next}"), &[]).await;
+        assert_eq!((reply.status, reply.header("location")), (303, "/"), "{next}");
+    }
     let secure = sign_in(&server, &format!("key={ADMIN}"), &[("x-forwarded-proto", "https")]).await;
     assert!(secure.header("set-cookie").ends_with("; Secure"));
 }
@@ -179,4 +192,25 @@ async fn a_server_without_keys_asks_for_none() {
     let page = visit(&server, "/login").await;
     assert_eq!((page.status, page.header("location")), (303, "/"));
     assert!(!visit(&server, "/").await.text().contains("Sign out"));
+}
+
+#[tokio::test]
+async fn the_keys_of_an_administrator_are_listed_however_many_keys_others_have() {
+    let server = start().await;
+    call(&server, ADMIN, "PUT", "/v1/admin/namespaces/tenant", json!({})).await;
+    let own = key(&server, "tenant-admin", "admin", &["tenant"]).await;
+    // Newer keys of another namespace: more than the page shows.
+    for number in 0..205 {
+        create(&server, &format!("other-{number}"), "reader", &["default"]).await;
+    }
+    let cookie = cookie_of(&server, &own).await;
+    let page = get(&server, "/settings?show=keys", &cookie).await.text();
+    assert!(page.contains("tenant-admin"), "{page}");
+    assert!(!page.contains("other-") && !page.contains("The newest 200 are shown"), "{page}");
+    let listed = call(&server, &own, "GET", "/v1/admin/keys?limit=2", Value::Null).await.json();
+    let names: Vec<String> =
+        listed["items"].as_array().expect("it is a list").iter().map(|item| text_of(&item["name"])).collect();
+    assert_eq!((names, &listed["next_cursor"]), (vec!["tenant-admin".to_owned()], &json!(null)));
+    let page = get(&server, "/settings?show=keys", &cookie_of(&server, ADMIN).await).await.text();
+    assert!(page.contains("other-204") && page.contains("The newest 200 are shown"), "{page}");
 }

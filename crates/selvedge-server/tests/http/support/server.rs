@@ -1,4 +1,4 @@
-//! A server with an engine in memory, and a client of its API.
+//! A server with an engine, in memory unless a test gives another store, and a client of its API.
 
 use super::{EventStream, contract};
 use bytes::Bytes;
@@ -8,6 +8,7 @@ use hyper::{HeaderMap, Request, Response};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use selvedge_engine::store::Store;
 use selvedge_engine::{Engine, Options};
 use selvedge_memory::{Clock, MemoryStore};
 use serde_json::{Value, json};
@@ -50,7 +51,16 @@ impl Server {
     }
 
     pub async fn start_serving(options: Options, clock: Clock, serving: selvedge_server::Options) -> Server {
-        let engine = Engine::start(Arc::new(MemoryStore::with_clock(clock)), options).await;
+        Self::start_on(Arc::new(MemoryStore::with_clock(clock)), options, serving).await
+    }
+
+    /// Starts a server on a store.
+    pub async fn start_on(
+        store: Arc<dyn Store>,
+        options: Options,
+        serving: selvedge_server::Options,
+    ) -> Server {
+        let engine = Engine::start(store, options).await;
         let engine = engine.expect("the engine starts");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port is bound");
         let address = listener.local_addr().expect("the listener has an address");
