@@ -9,8 +9,8 @@ use crate::size;
 use clap::Args;
 use selvedge::{Intervals, Options, PostgresSettings};
 use selvedge_server::{
-    AddressBlock, AdminKey, AuthOptions, Chaos, ConnectionLimits, Draining, HttpMetrics,
-    RetryPolicy, Tls, TlsFiles, WebhookOptions,
+    AddressBlock, AdminKey, AuthOptions, Chaos, ConnectionLimits, Draining, HttpMetrics, RetryPolicy, Tls,
+    TlsFiles, WebhookOptions,
 };
 use std::path::PathBuf;
 use std::time::Duration;

@@ -76,9 +76,7 @@ pub async fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let namespace = server.engine.namespace("default").await.map_err(not_started)?;
     let worker = match arguments.no_demo {
         true => None,
-        false => {
-            Some(kinds::worker(&namespace, arguments.allow_shell).start().map_err(not_started)?)
-        }
+        false => Some(kinds::worker(&namespace, arguments.allow_shell).start().map_err(not_started)?),
     };
     let sample = match arguments.no_demo || arguments.no_sample {
         true => None,

@@ -138,8 +138,7 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command.unwrap_or(Command::List) {
         Command::List => {
             let headings = ["name", "state", "times", "next", "overlap", "catch up", "submits"];
-            let empty =
-                "There are no schedules. Create one: selvedge schedules set tick --every 10m --kind demo.echo";
+            let empty = "There are no schedules. Create one: selvedge schedules set tick --every 10m --kind demo.echo";
             resource::list(&session, &["schedules"], &headings, empty, row).await
         }
         Command::Get { name } => resource::get(&session, &["schedules", &name]).await,

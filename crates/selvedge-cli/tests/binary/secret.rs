@@ -120,8 +120,10 @@ fn the_secret_is_neither_in_the_log_nor_in_the_environment_of_commands() {
     dev.args(["dev", "--store", &place.store(), "--allow-shell", "--json", "--log", "warn,selvedge=trace"]);
     dev.env("SELVEDGE_SECRET", SECRET);
     let server = Server::spawn(dev);
-    let id =
-        submit(&server.url, json!({"kind": "demo.shell", "input": {"command": "echo [$SELVEDGE_SECRET]; env"}}));
+    let id = submit(
+        &server.url,
+        json!({"kind": "demo.shell", "input": {"command": "echo [$SELVEDGE_SECRET]; env"}}),
+    );
     let stdout = text(&result(&server.url, &id).1["result"]["stdout"]);
     assert!(stdout.starts_with("[]\n") && !stdout.contains(SECRET), "{stdout}");
     let log = server.stop_and_read_log();

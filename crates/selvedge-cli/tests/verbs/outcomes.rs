@@ -23,8 +23,7 @@ fn wait_and_watch_exit_with_the_outcome_of_an_execution() {
     let cancelled = cli.succeed(&["submit", "nobody"]);
     cli.succeed(&["cancel", &cancelled]);
     let expired = cli.succeed(&expiring);
-    let nodes =
-        "{nodes: [{name: a, kind: demo.echo}, {name: b, kind: demo.echo}], edges: [{from: a, to: b, when: failure}]}";
+    let nodes = "{nodes: [{name: a, kind: demo.echo}, {name: b, kind: demo.echo}], edges: [{from: a, to: b, when: failure}]}";
     let (code, flow) = run_flow(&cli, cli.config(), nodes, &["--wait", "--json"]);
     assert_eq!(code, 0, "{flow}");
     let skipped =
