@@ -8,6 +8,7 @@
 use super::layout::{self, mark};
 use super::parts::{moment, user_text};
 use crate::AppState;
+use crate::auth::TokenHolder;
 use crate::routes::HandlerResult;
 use crate::routes::waitpoints::no_token;
 use crate::wire::body::RequestBody;
@@ -35,6 +36,7 @@ pub async fn page(PathWaitpoint(id): PathWaitpoint) -> HandlerResult {
 /// `POST /approve/{id}`: a form with the `token` shows the question, one with a `signal` as well answers it.
 pub async fn answer(
     State(state): State<AppState>,
+    holder: TokenHolder,
     PathWaitpoint(id): PathWaitpoint,
     body: RequestBody,
 ) -> HandlerResult {
@@ -43,12 +45,13 @@ pub async fn answer(
     let token = token.ok_or_else(no_token)?;
     let token = token.trim();
     let Some(signal) = signal else {
-        let (waitpoint, state) = state.engine.look_at_waitpoint(id, token).await?;
+        let looked = holder.call(token, state.engine.look_at_waitpoint(id, token)).await?;
+        let (waitpoint, state) = looked?;
         return Ok(frame(question(&waitpoint, state, token)));
     };
     let payload = serde_json::json!({ "comment": comment }).to_string().into();
     let draft = SignalDraft { name: Some(signal.clone()), payload, key: None };
-    state.engine.deliver(id, token, draft).await?;
+    holder.call(token, state.engine.deliver(id, token, draft)).await??;
     Ok(frame(html! {
         h1 { "Answered" }
         p role="status" { "Your answer “" (user_text(&signal)) "” was delivered. You can close this page." }
