@@ -26,6 +26,7 @@ mod schedules;
 mod secret;
 mod servers;
 mod settings;
+mod stalled;
 mod subscribers;
 mod support;
 mod tls;
