@@ -110,6 +110,14 @@ pub struct LimitArguments {
     #[arg(long, env = "SELVEDGE_BODY_BYTES", value_name = "SIZE", default_value = "256MiB",
           value_parser = size::between(1 << 20, 1 << 40))]
     body_bytes: u64,
+    /// Hold at most this size of all responses that are being sent, and a quarter of it for one connection
+    #[arg(long, env = "SELVEDGE_RESPONSE_BYTES", value_name = "SIZE", default_value = "256MiB",
+          value_parser = size::between(1 << 20, 1 << 40))]
+    response_bytes: u64,
+    /// End a response of which the client takes nothing for this time
+    #[arg(long, env = "SELVEDGE_SEND_TIME", value_name = "DURATION", default_value = "60s",
+          value_parser = duration::between("100ms", "1d"))]
+    send_time: Duration,
     /// Send a comment on a silent event stream at this interval
     #[arg(long, env = "SELVEDGE_KEEP_ALIVE", value_name = "DURATION", default_value = "15s",
           value_parser = duration::between("100ms", "1h"))]
@@ -371,8 +379,10 @@ impl Settings {
                 handshake_time: limits.handshake_time,
                 head_bytes: limits.head_bytes as u32,
                 streams: limits.max_streams,
+                send_time: limits.send_time,
             },
             body_bytes: limits.body_bytes as usize,
+            response_bytes: limits.response_bytes as usize,
             body_time: limits.body_time,
             body_part_time: limits.body_part_time,
             tls: self.tls.load()?,

@@ -9,7 +9,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use selvedge_engine::{Family, Histogram, OTHER, Slots};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
 /// More than the number of routes and methods of the API.
@@ -27,6 +27,18 @@ pub struct HttpMetrics(Arc<Counters>);
 struct Counters {
     routes: Slots<Route>,
     in_progress: AtomicI64,
+    sending: Arc<SendingCounters>,
+}
+
+/// The counters of responses that are being sent.
+#[derive(Debug, Default)]
+pub struct SendingCounters {
+    /// The bytes of these responses.
+    pub held: AtomicUsize,
+    /// The requests that were refused because there was no room for their responses.
+    pub refused: AtomicU64,
+    /// The responses that ended because their clients took nothing of them.
+    pub stalled: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -43,7 +55,9 @@ impl Default for Route {
 
 impl Default for HttpMetrics {
     fn default() -> Self {
-        HttpMetrics(Arc::new(Counters { routes: Slots::new(ROUTES_MAX), in_progress: AtomicI64::new(0) }))
+        let sending = Arc::default();
+        let routes = Slots::new(ROUTES_MAX);
+        HttpMetrics(Arc::new(Counters { routes, in_progress: AtomicI64::new(0), sending }))
     }
 }
 
@@ -87,6 +101,11 @@ impl HttpMetrics {
         }
     }
 
+    /// Returns the counters of responses that are being sent.
+    pub(crate) fn sending(&self) -> Arc<SendingCounters> {
+        self.0.sending.clone()
+    }
+
     /// Returns the counters as families.
     pub fn families(&self) -> Vec<Family> {
         let mut requests =
@@ -112,7 +131,27 @@ impl HttpMetrics {
         let in_progress =
             Family::gauge("http_requests_in_progress", "Requests that have not been answered yet.")
                 .with(in_progress as f64);
-        vec![requests, time, in_progress]
+        let sending = &self.0.sending;
+        let held = Family::gauge(
+            "http_response_bytes",
+            "Bytes of responses that are being sent, until their clients have taken all of them.",
+        );
+        let refused = Family::counter(
+            "http_responses_refused_total",
+            "Requests that were refused because too many bytes of responses waited for their clients.",
+        );
+        let stalled = Family::counter(
+            "http_responses_stalled_total",
+            "Responses that ended because their clients took nothing of them for too long.",
+        );
+        vec![
+            requests,
+            time,
+            in_progress,
+            held.with(sending.held.load(Relaxed) as f64),
+            refused.with(sending.refused.load(Relaxed) as f64),
+            stalled.with(sending.stalled.load(Relaxed) as f64),
+        ]
     }
 }
 

@@ -17,6 +17,7 @@ mod openapi;
 mod pages;
 mod request_id;
 mod routes;
+mod sending;
 mod shutdown;
 mod sse;
 mod tls;
@@ -38,6 +39,7 @@ pub use webhooks::{Resolve, Resolved, WebhookMetrics, WebhookOptions};
 use auth::Auth;
 use axum::Router;
 use selvedge_engine::Engine;
+use sending::ResponseRoom;
 use shutdown::ShutdownWatch;
 use std::future::Future;
 use std::io;
@@ -62,6 +64,8 @@ pub struct Options {
     pub connections: ConnectionLimits,
     /// The maximum size of all request bodies that are being read or handled, in bytes. Default: 256 MiB.
     pub body_bytes: usize,
+    /// The maximum size of all responses that are being sent, in bytes; one connection gets a quarter of it. Default: 256 MiB.
+    pub response_bytes: usize,
     /// Authentication. Default: without keys.
     pub auth: AuthOptions,
     /// The longest time between two parts of a request body. Default: 10 s.
@@ -92,6 +96,7 @@ impl Default for Options {
             keep_alive: Duration::from_secs(15),
             connections: ConnectionLimits::default(),
             body_bytes: 256 * 1024 * 1024,
+            response_bytes: 256 * 1024 * 1024,
             auth: AuthOptions::default(),
             body_part_time: Duration::from_secs(10),
             body_time: Duration::from_secs(60),
@@ -227,7 +232,8 @@ async fn serve_router(
     let (begin_shutdown, watch) = ShutdownWatch::new();
     let router = router(AppState::new(engine, watch.clone(), &options));
     let reloading = tls::follow(options.tls.clone(), options.tls_reload, watch.clone());
-    let serving = connections::serve(listener, options.tls, router, options.connections, watch);
+    let room = ResponseRoom::new(options.response_bytes, options.metrics.sending());
+    let serving = connections::serve(listener, options.tls, router, options.connections, room, watch);
     let mut serving = pin!(async { tokio::join!(serving, reloading).0 });
     tokio::select! {
         () = &mut serving => return Ok(()),

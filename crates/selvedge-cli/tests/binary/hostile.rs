@@ -27,7 +27,7 @@ fn open_files() -> usize {
 }
 
 /// Opens a connection and sends some bytes.
-fn open(server: &Server, bytes: &[u8]) -> TcpStream {
+pub fn open(server: &Server, bytes: &[u8]) -> TcpStream {
     let address = server.url.strip_prefix("http://").expect("the URL is plain HTTP");
     let mut stream = TcpStream::connect(address).expect("the server accepts");
     stream.set_read_timeout(Some(TIMEOUT)).expect("the timeout is set");
@@ -37,7 +37,7 @@ fn open(server: &Server, bytes: &[u8]) -> TcpStream {
 }
 
 /// Reads until the server closes the connection.
-fn read_to_end(mut stream: TcpStream) -> String {
+pub fn read_to_end(mut stream: TcpStream) -> String {
     let mut read = Vec::new();
     match stream.read_to_end(&mut read) {
         Ok(_) => {}
@@ -63,7 +63,7 @@ fn check_unharmed(server: &Server) {
 }
 
 /// Returns a submission with this body, after which the connection is closed.
-fn post(body: &[u8]) -> Vec<u8> {
+pub fn post(body: &[u8]) -> Vec<u8> {
     let head = format!(
         "POST /v1/executions HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
         body.len()

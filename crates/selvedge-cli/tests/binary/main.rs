@@ -29,6 +29,7 @@ mod schedules;
 mod secret;
 mod servers;
 mod settings;
+mod stalled;
 mod subscribers;
 mod support;
 mod tls;

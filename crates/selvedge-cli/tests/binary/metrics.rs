@@ -33,7 +33,7 @@ fn read(path: &str) -> String {
 }
 
 /// Returns the response to a GET as text.
-fn get_text(url: &str) -> String {
+pub fn get_text(url: &str) -> String {
     let page = Command::new("curl").args(["--silent", "--fail", "--max-time", "30", url]).output();
     String::from_utf8(page.expect("curl starts").stdout).expect("the response is text")
 }

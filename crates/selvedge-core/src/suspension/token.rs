@@ -18,6 +18,8 @@ use std::fmt;
 
 /// The shortest root secret, in bytes.
 pub const SECRET_MIN: usize = 16;
+/// The length of a MAC, in bytes.
+const MAC_BYTES: usize = 32;
 /// Domain strings: they separate the uses of the root secret.
 const TOKEN: &str = "selvedge waitpoint token v1";
 const TOKEN_KEY: &str = "selvedge waitpoint token key v1";
@@ -149,6 +151,21 @@ impl Secret {
     }
 }
 
+/// Reports whether a text has the form of a token. Only [`Secret::verify`] tells whether it is valid.
+pub fn is_well_formed(token: &str) -> bool {
+    let parts: Vec<&str> = token.split('.').collect();
+    let [version, key, id, expiry, source, mac] = parts[..] else { return false };
+    let decodes = |text: &str| URL_SAFE_NO_PAD.decode(text).ok();
+    let is_hex =
+        |text: &str, digits| text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    version == "v1"
+        && is_hex(key, 16)
+        && is_hex(id, 32)
+        && expiry.parse::<i64>().is_ok()
+        && decodes(source).is_some()
+        && decodes(mac).is_some_and(|mac| mac.len() == MAC_BYTES)
+}
+
 fn render(waitpoint: &Waitpoint, mac: &[u8]) -> String {
     format!(
         "v1.{}.{}.{}.{}.{}",
@@ -204,6 +221,17 @@ mod tests {
         let token = secret(1).sign(&waitpoint());
         assert!(token.starts_with("v1.000000000a0b0c0d.0190aaaabbbbccccddddeeeeffff0001.99000.YW5u."));
         assert!(secret(1).verify(&waitpoint(), &token));
+    }
+
+    #[test]
+    fn every_token_is_well_formed_and_other_text_is_not() {
+        for waitpoint in [waitpoint(), Waitpoint { expires_at: None, issue: 3, ..waitpoint() }] {
+            let token = secret(1).sign(&waitpoint);
+            assert!(is_well_formed(&token), "{token}");
+            for wrong in ["", "t", "v1.....", &token[1..], &token[..token.len() - 1], &format!("{token}.")] {
+                assert!(!is_well_formed(wrong), "{wrong}");
+            }
+        }
     }
 
     #[test]

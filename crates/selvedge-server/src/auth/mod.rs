@@ -6,7 +6,8 @@
 //! [`WorkerCaller`] is the only way to get one, and no body can name one.
 //!
 //! Every route runs [`authorize`] first, with the permission that it declares (`routes::table`). A key that was used a moment
-//! ago is found without the store and without a shared lock (`cache`). A failed attempt is counted per address (`throttle`).
+//! ago is found without the store and without a shared lock (`cache`). A failed attempt is counted per address (`throttle`), also one with the
+//! token of a waitpoint (`token`), which needs no key.
 //! Neither a key nor its digest is ever written to a log, an event or a response.
 
 mod cache;
@@ -14,11 +15,13 @@ mod principal;
 pub mod session;
 mod sites;
 mod throttle;
+mod token;
 
 pub use cache::Connection;
 pub use principal::DEFAULT_NAMESPACE;
 pub use sites::{NotLoopback, check_listen, refuse_other_sites};
 pub use throttle::AddressBlock;
+pub use token::TokenHolder;
 
 use crate::shutdown::ShutdownWatch;
 use crate::wire::problem::{Code, Problem};
@@ -181,13 +184,15 @@ impl Auth {
 
     /// Counts a failed attempt and returns its problem.
     fn refuse(&self, address: IpAddr) -> Problem {
-        match self.throttle.count_failure(address, Instant::now()) {
-            None => Problem::new(Code::Unauthorized, "the key is unknown, revoked or expired"),
-            Some(wait) => {
-                let detail = "too many requests with wrong keys came from this address";
-                Problem::new(Code::RateLimited, detail).retry_after(wait.as_millis() as u64)
-            }
-        }
+        let detail = "too many requests with wrong keys came from this address";
+        let unauthorized = || Problem::new(Code::Unauthorized, "the key is unknown, revoked or expired");
+        self.too_many_failures(address, detail).unwrap_or_else(unauthorized)
+    }
+
+    /// Counts a failed attempt. Returns a problem if the address has failed too often.
+    fn too_many_failures(&self, address: IpAddr, detail: &str) -> Option<Problem> {
+        let wait = self.throttle.count_failure(address, Instant::now())?;
+        Some(Problem::new(Code::RateLimited, detail).retry_after(wait.as_millis() as u64))
     }
 }
 

@@ -97,7 +97,7 @@ fn set_cookie(value: &str, life_seconds: i64, is_secure: bool) -> HeaderValue {
 }
 
 /// Reports whether the browser reaches the server through TLS, here or at a proxy in front.
-fn is_secure(state: &AppState, headers: &HeaderMap) -> bool {
+pub fn is_secure(state: &AppState, headers: &HeaderMap) -> bool {
     state.shared.has_tls || headers.get("x-forwarded-proto").is_some_and(|proto| proto == "https")
 }
 

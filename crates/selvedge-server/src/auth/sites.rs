@@ -4,6 +4,7 @@
 //! the page has a name that leads to loopback (DNS rebinding), that name as their host; both are refused. With keys neither
 //! matters: a page of another site has no key, and no response allows it to read anything (there is no CORS).
 
+use super::session;
 use crate::AppState;
 use crate::wire::problem::{Code, Problem};
 use axum::extract::{Request, State};
@@ -29,14 +30,23 @@ pub fn check_listen(address: SocketAddr) -> Result<(), NotLoopback> {
     }
 }
 
-/// Middleware that refuses requests from pages of other sites, and forbids browsers to guess the type of a response.
+/// Tells browsers to use only TLS for the host from now on: 30 days. It concerns all ports of the host, so the time is short enough for an
+/// experiment to end by itself.
+const TLS_ONLY: HeaderValue = HeaderValue::from_static("max-age=2592000");
+
+/// Middleware that refuses requests from pages of other sites, and forbids browsers to guess the type of a response and, where they
+/// reached the server through TLS, to do without it. Loopback is exempt: other programs on the machine use plain HTTP.
 pub async fn refuse_other_sites(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let checked = if state.auth.is_on() { Ok(()) } else { check_site(&request) };
+    let is_tls_only = session::is_secure(&state, request.headers()) && foreign_host(&request).is_some();
     let mut response = match checked {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.closing_connection().into_response(),
     };
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if is_tls_only {
+        response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, TLS_ONLY);
+    }
     response
 }
 

@@ -1,4 +1,4 @@
-//! Slows down those who guess keys: failed attempts are counted per address.
+//! Slows down those who guess keys or tokens: failed attempts are counted per address.
 //!
 //! A caller with a valid key never meets this table, whatever others at its address do: the key is looked up first, and only
 //! a failure is counted. The table is bounded. Addresses of IPv6 are counted by their first 64 bits, which one customer has.

@@ -1,16 +1,10 @@
 //! Finds idle HTTP/2 connections. The library limits the time for the head of a request on HTTP/1.1 connections only.
 //!
-//! A request is in progress until the last part of its response body has been sent, so an event stream keeps its connection
-//! open. A connection that has not sent the preface, or not the whole head of a request, has no request in progress.
+//! A request is in progress until the HTTP library has the last part of its response body, so an event stream keeps its connection
+//! open. A response that its client does not read ends after a while (`sending`), and with it the request. A connection that has not sent the preface, or not the whole head of a request, has no request in progress.
 
-use axum::body::Body;
-use axum::response::Response;
-use bytes::Bytes;
-use hyper::body::{self, Frame, SizeHint};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -62,12 +56,7 @@ impl Activity {
 /// A request in progress.
 pub struct InProgress(Activity);
 
-impl InProgress {
-    /// Returns a response that keeps the request in progress until its body has been sent.
-    pub fn until_sent(self, response: Response) -> axum::http::Response<Tracked> {
-        response.map(|body| Tracked { body, _request: self })
-    }
-}
+impl InProgress {}
 
 impl Drop for InProgress {
     fn drop(&mut self) {
@@ -75,32 +64,6 @@ impl Drop for InProgress {
         let now_ms = u64::try_from(opened_at.elapsed().as_millis()).unwrap_or(u64::MAX);
         ended_at_ms.fetch_max(now_ms, Ordering::SeqCst);
         in_progress.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// The body of a response whose request is in progress.
-pub struct Tracked {
-    body: Body,
-    _request: InProgress,
-}
-
-impl body::Body for Tracked {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
 

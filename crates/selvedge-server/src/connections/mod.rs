@@ -5,12 +5,15 @@
 //! is idle or sends slowly; `idle` watches HTTP/2 connections for that. Beyond the maximum number of connections, and when the process has no file descriptor left, a
 //! new connection is answered with 503 and closed, and a line in the log says why.
 //!
+//! A response that its client does not read ends, and so does an HTTP/1.1 connection with such a response (`sending`).
+//!
 //! With TLS, a connection takes its place before the handshake, which has a time limit of its own. A superfluous connection
 //! is closed without an answer, because an answer would need a handshake.
 
 mod idle;
 
 use crate::auth;
+use crate::sending::{self, ConnectionRoom, Progress, ResponseRoom, Sent, StreamExecutor};
 use crate::shutdown::ShutdownWatch;
 use crate::tls::{HTTP2, Tls};
 use crate::wire::problem::{Code, Problem};
@@ -20,10 +23,10 @@ use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::{Service, service_fn};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
 use hyper_util::service::TowerToHyperService;
-use idle::{Activity, Tracked};
+use idle::{Activity, InProgress};
 use std::convert::Infallible;
 use std::fs::File;
 use std::future::Future;
@@ -34,7 +37,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
@@ -53,6 +56,8 @@ pub struct ConnectionLimits {
     pub head_bytes: u32,
     /// The maximum number of concurrent requests on an HTTP/2 connection. Default: 200.
     pub streams: u32,
+    /// The longest time in which a client takes nothing of a response. Default: 60 s.
+    pub send_time: Duration,
 }
 
 impl Default for ConnectionLimits {
@@ -63,6 +68,7 @@ impl Default for ConnectionLimits {
             handshake_time: Duration::from_secs(10),
             head_bytes: 64 * 1024,
             streams: 200,
+            send_time: Duration::from_secs(60),
         }
     }
 }
@@ -87,6 +93,7 @@ pub async fn serve(
     tls: Option<Tls>,
     router: Router,
     limits: ConnectionLimits,
+    room: ResponseRoom,
     shutdown: ShutdownWatch,
 ) {
     let slots = Arc::new(Semaphore::new(limits.connections));
@@ -101,6 +108,7 @@ pub async fn serve(
                 let connection = Connection {
                     router: router.clone(),
                     limits: limits.clone(),
+                    room: room.clone(),
                     shutdown: shutdown.clone(),
                     _slot: slot,
                 };
@@ -125,6 +133,7 @@ pub async fn serve(
 struct Connection {
     router: Router,
     limits: ConnectionLimits,
+    room: ResponseRoom,
     shutdown: ShutdownWatch,
     _slot: OwnedSemaphorePermit,
 }
@@ -166,23 +175,41 @@ impl Connection {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let Connection { router, limits, shutdown, _slot } = self;
-        let (stream, service) = (TokioIo::new(stream), service(router, peer));
+        let Connection { router, limits, room, shutdown, _slot } = self;
+        let connection_room = room.connection();
+        let stream = TokioIo::new(stream);
+        let service = service(router, peer, connection_room.clone());
         let ended = match is_http2 {
             true => {
-                let mut builder = http2::Builder::new(TokioExecutor::new());
+                let close = Arc::new(Notify::new());
+                let executor = StreamExecutor { limit: limits.send_time, room, close: close.clone() };
+                let mut builder = http2::Builder::new(executor);
                 builder.timer(TokioTimer::new()).max_concurrent_streams(limits.streams);
                 builder.max_header_list_size(limits.head_bytes).keep_alive_interval(limits.head_time / 2);
                 let activity = Activity::new();
-                let service = tracked(service, activity.clone());
+                let service = tracked(service, activity.clone(), connection_room);
                 let connection = builder.serve_connection(stream, service);
-                run_until_idle(connection, &shutdown, &activity, limits.head_time).await
+                tokio::select! {
+                    biased;
+                    ended = run_until_idle(connection, &shutdown, &activity, limits.head_time) => ended,
+                    () = close.notified() => Ok(()),
+                }
             }
             false => {
                 let mut builder = http1::Builder::new();
                 builder.timer(TokioTimer::new()).header_read_timeout(limits.head_time);
                 builder.max_header_size(limits.head_bytes as usize);
-                run(builder.serve_connection(stream, service), &shutdown).await
+                let progress = Progress::new();
+                let service = sequential(service, progress.clone(), connection_room);
+                let connection = builder.serve_connection(stream, service);
+                tokio::select! {
+                    biased;
+                    ended = run(connection, &shutdown) => ended,
+                    () = progress.stalled(limits.send_time) => {
+                        room.count_stalled();
+                        Ok(())
+                    }
+                }
             }
         };
         if let Err(error) = ended {
@@ -212,29 +239,53 @@ async fn shake_hands(stream: TcpStream, tls: &Tls) -> Option<TlsStream<TcpStream
     }
 }
 
-/// Returns the service of a connection: each request carries the connection.
+/// Returns the service of a connection: each request carries the connection and its room for responses.
 fn service(
     router: Router,
     peer: SocketAddr,
+    room: Arc<ConnectionRoom>,
 ) -> impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> {
     let (router, connection) = (TowerToHyperService::new(router), Arc::new(auth::Connection::new(peer)));
     service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(connection.clone());
+        request.extensions_mut().insert(room.clone());
         router.call(request)
     })
 }
 
-/// Returns a service that counts requests in progress.
+/// Returns the service of an HTTP/2 connection: counts requests in progress, and notes the progress of each response in the task
+/// of its stream.
 fn tracked<S>(
     service: S,
     activity: Activity,
-) -> impl Service<Request<Incoming>, Response = Response<Tracked>, Error = Infallible, Future: Send>
+    room: Arc<ConnectionRoom>,
+) -> impl Service<Request<Incoming>, Response = Response<Sent<InProgress>>, Error = Infallible, Future: Send>
 where
     S: Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send>,
 {
     service_fn(move |request| {
         let (request_in_progress, answered) = (activity.begin(), service.call(request));
-        async move { Ok(request_in_progress.until_sent(answered.await?)) }
+        let room = room.clone();
+        async move {
+            let response = answered.await?;
+            let progress = sending::current_progress().unwrap_or_else(Progress::new);
+            Ok(sending::until_sent(response, progress, room, true, request_in_progress))
+        }
+    })
+}
+
+/// Returns the service of an HTTP/1.1 connection, which sends one response after the other: notes their progress.
+fn sequential<S>(
+    service: S,
+    progress: Arc<Progress>,
+    room: Arc<ConnectionRoom>,
+) -> impl Service<Request<Incoming>, Response = Response<Sent<()>>, Error = Infallible, Future: Send>
+where
+    S: Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send>,
+{
+    service_fn(move |request| {
+        let (progress, room, answered) = (progress.clone(), room.clone(), service.call(request));
+        async move { Ok(sending::until_sent(answered.await?, progress, room, false, ())) }
     })
 }
 

@@ -15,17 +15,17 @@ mod shapes;
 
 pub use document::{TAGS, document};
 
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
+use crate::compression::FixedContent;
+use axum::http::header;
+use axum::response::Response;
 use std::sync::LazyLock;
 
 /// The document as text, written once.
-static JSON: LazyLock<Bytes> =
-    LazyLock::new(|| serde_json::to_vec(&document()).expect("the document serialises").into());
+static JSON: LazyLock<FixedContent> =
+    LazyLock::new(|| FixedContent::new(serde_json::to_vec(&document()).expect("the document serialises")));
 
 /// `GET /openapi.json`
 pub async fn openapi() -> Response {
     let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-cache")];
-    (StatusCode::OK, headers, JSON.clone()).into_response()
+    JSON.response(headers)
 }

@@ -9,6 +9,7 @@ use super::answer::{self, confirmation, further_lines, headline};
 use super::layout::{self, mark};
 use super::parts::{ago, moment, user_text};
 use crate::AppState;
+use crate::auth::TokenHolder;
 use crate::routes::HandlerResult;
 use crate::routes::waitpoints::no_token;
 use crate::wire::body::RequestBody;
@@ -37,6 +38,7 @@ pub async fn page(PathWaitpoint(id): PathWaitpoint) -> HandlerResult {
 /// `POST /approve/{id}`: a form with the `token` shows the question, one with a `signal` as well answers it.
 pub async fn answer(
     State(state): State<AppState>,
+    holder: TokenHolder,
     PathWaitpoint(id): PathWaitpoint,
     body: RequestBody,
 ) -> HandlerResult {
@@ -44,14 +46,14 @@ pub async fn answer(
     let (token, signal, comment) = (fields.text("token")?, fields.text("signal")?, fields.text("comment")?);
     let token = token.ok_or_else(no_token)?;
     let token = token.trim();
-    let look = state.engine.look_at_waitpoint(id, token).await?;
+    let look = holder.call(token, state.engine.look_at_waitpoint(id, token)).await??;
     let Some(signal) = signal else {
         return Ok(frame(question(&look, token)));
     };
     let label = answer::label(&look.waitpoint, &signal);
     let payload = serde_json::json!({ "comment": comment }).to_string().into();
     let draft = SignalDraft { name: Some(signal), payload, key: None };
-    if let Err(error) = state.engine.deliver(id, token, draft).await {
+    if let Err(error) = holder.call(token, state.engine.deliver(id, token, draft)).await? {
         // Somebody else may have decided since the question was shown.
         let look = state.engine.look_at_waitpoint(id, token).await?;
         return match look.state {

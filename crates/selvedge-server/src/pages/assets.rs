@@ -1,10 +1,10 @@
 //! The style sheet and the script. Their names have a digest of their content, so browsers keep them until they change.
 
+use crate::compression::FixedContent;
 use crate::routes::HandlerResult;
 use crate::wire::path::PathName;
 use crate::wire::problem::{Code, Problem};
 use axum::http::header;
-use axum::response::IntoResponse;
 use std::sync::LazyLock;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -13,13 +13,13 @@ pub struct Asset {
     /// The name in the address.
     pub name: String,
     content_type: &'static str,
-    text: String,
+    content: FixedContent,
 }
 
 impl Asset {
     fn new(stem: &str, extension: &str, content_type: &'static str, text: String) -> Asset {
         let name = format!("{stem}-{:016x}.{extension}", xxh3_64(text.as_bytes()));
-        Asset { name, content_type, text }
+        Asset { name, content_type, content: FixedContent::new(text) }
     }
 
     /// Returns the address.
@@ -84,5 +84,5 @@ pub async fn asset(PathName(name): PathName) -> HandlerResult {
         (header::CACHE_CONTROL, "public, max-age=31536000, immutable"),
         (header::CONTENT_SECURITY_POLICY, "default-src 'none'"),
     ];
-    Ok((headers, asset.text.as_str()).into_response())
+    Ok(asset.content.response(headers))
 }

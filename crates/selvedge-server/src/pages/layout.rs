@@ -3,7 +3,8 @@
 use super::assets::{Asset, ICON, SCRIPT, STYLE};
 use crate::VERSION;
 use crate::auth::Caller;
-use axum::http::{HeaderValue, StatusCode, header};
+use crate::compression::FixedContent;
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use selvedge_core::Role;
@@ -79,7 +80,17 @@ impl<'a> Page<'a> {
 
     /// Returns the response with this content; `viewer` is none on pages that need no key.
     pub fn response(self, viewer: Option<&Viewer>, content: Markup) -> Response {
-        let body = html! {
+        document(StatusCode::OK, &self, self.body(viewer, content))
+    }
+
+    /// Returns the page for everybody, rendered once.
+    pub fn fixed(self, content: Markup) -> FixedPage {
+        let text = markup(&self, self.body(None, content)).into_string();
+        FixedPage(FixedContent::new(text))
+    }
+
+    fn body(&self, viewer: Option<&Viewer>, content: Markup) -> Markup {
+        html! {
             a.skip href="#content" { "Skip to the content" }
             div.frame {
                 header.side {
@@ -90,8 +101,17 @@ impl<'a> Page<'a> {
                 main #content tabindex="-1" { (content) }
             }
             (keys())
-        };
-        document(StatusCode::OK, &self, body)
+        }
+    }
+}
+
+/// A page that is the same for everybody.
+pub struct FixedPage(FixedContent);
+
+impl FixedPage {
+    /// Returns the response with the page.
+    pub fn response(&'static self) -> Response {
+        self.0.response(HEADERS)
     }
 }
 
@@ -112,9 +132,28 @@ pub fn redirect(path: &str) -> Response {
     response
 }
 
+/// The headers of every page.
+const HEADERS: [(HeaderName, &str); 7] = [
+    (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+    (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
+    (header::CACHE_CONTROL, "no-store"),
+    // With no-referrer, browsers would hide the origin of forms.
+    (header::REFERRER_POLICY, "same-origin"),
+    (
+        HeaderName::from_static("permissions-policy"),
+        "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    ),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+];
+
 fn document(status: StatusCode, page: &Page, body: Markup) -> Response {
+    (status, HEADERS, markup(page, body).into_string()).into_response()
+}
+
+fn markup(page: &Page, body: Markup) -> Markup {
     let Page { title, live, script, .. } = page;
-    let page = html! {
+    html! {
         (DOCTYPE)
         html lang="en" {
             head {
@@ -129,15 +168,7 @@ fn document(status: StatusCode, page: &Page, body: Markup) -> Response {
             }
             body data-live-events=[live.as_deref()] { (body) }
         }
-    };
-    let headers = [
-        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
-        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
-        (header::CACHE_CONTROL, "no-store"),
-        // With no-referrer, browsers would hide the origin of forms.
-        (header::REFERRER_POLICY, "same-origin"),
-    ];
-    (status, headers, page.into_string()).into_response()
+    }
 }
 
 /// Returns the mark of the project: warp and weft.

@@ -1,12 +1,13 @@
 //! The page `/docs/problems`: every problem code, its meaning and its advice.
 
-use super::layout::{Page, heading};
+use super::layout::{FixedPage, Page, heading};
 use crate::wire::problem::Code;
 use axum::response::Response;
 use maud::html;
+use std::sync::LazyLock;
 
-/// `GET /docs/problems`
-pub async fn problems() -> Response {
+/// The page, rendered once.
+static PAGE: LazyLock<FixedPage> = LazyLock::new(|| {
     let about = html! {
         p.faint { a href="/docs" { "Reference" } }
     };
@@ -24,5 +25,10 @@ pub async fn problems() -> Response {
             }
         }
     };
-    Page::new("Problems", "/docs").response(None, content)
+    Page::new("Problems", "/docs").fixed(content)
+});
+
+/// `GET /docs/problems`
+pub async fn problems() -> Response {
+    PAGE.response()
 }

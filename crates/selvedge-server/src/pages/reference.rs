@@ -2,24 +2,26 @@
 
 use crate::openapi::node::Node;
 use crate::openapi::{TAGS, document};
-use crate::pages::layout::{Page, heading, rendered};
+use crate::pages::layout::{FixedPage, Page, heading, rendered};
 use axum::response::Response;
 use maud::html;
 use serde_json::Value;
 use std::fmt::{self, Display, Write};
 use std::sync::LazyLock;
 
-/// The content of the page, rendered once.
-static CONTENT: LazyLock<String> = LazyLock::new(|| Reference(document()).to_string());
-
-/// `GET /docs`
-pub async fn reference() -> Response {
+/// The page, rendered once.
+static PAGE: LazyLock<FixedPage> = LazyLock::new(|| {
     let about = html! { p.faint { "Rendered from the OpenAPI document of this server." } };
     let content = html! {
         (heading(html! { "Reference" }, about))
-        (rendered(CONTENT.clone()))
+        (rendered(Reference(document()).to_string()))
     };
-    Page::new("Reference", "/docs").response(None, content)
+    Page::new("Reference", "/docs").fixed(content)
+});
+
+/// `GET /docs`
+pub async fn reference() -> Response {
+    PAGE.response()
 }
 
 /// Text, escaped for HTML.

@@ -29,7 +29,7 @@ pub mod webhooks;
 mod workers;
 
 use crate::wire::problem::{Code, Problem};
-use crate::{AppState, auth, chaos, compression, http_metrics, openapi, pages, request_id};
+use crate::{AppState, auth, chaos, compression, http_metrics, openapi, pages, request_id, sending};
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderValue, Method, Uri, header};
@@ -54,7 +54,9 @@ pub fn router(state: AppState) -> Router {
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn_with_state(state.clone(), auth::refuse_other_sites))
         .layer(from_fn(pages::show_problems))
+        .layer(from_fn(sending::charge))
         .layer(compression::layer())
+        .layer(from_fn(compression::finish))
         .layer(from_fn_with_state(state.clone(), chaos::disturb))
         .layer(from_fn(|request: Request, next: Next| {
             request_id::identify(request, |request| catch_panics(request, next))

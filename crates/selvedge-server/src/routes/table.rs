@@ -1,6 +1,8 @@
 //! The table of routes. A route is registered with its permission, and there is no other way to register one: its handler
 //! runs only after [`auth::authorize`](crate::auth::authorize) has found that the caller has it.
 
+use crate::sending::ConnectionRoom;
+use crate::sse::accepts_event_stream;
 use crate::wire::problem::Problem;
 use crate::{AppState, auth};
 use axum::Router;
@@ -14,6 +16,7 @@ use futures_util::future::{Either, Ready, ready};
 use selvedge_core::Permission;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 /// A route of the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,16 +134,62 @@ where
 
     fn call(self, mut request: Request, state: AppState) -> Self::Future {
         match auth::authorize(&mut request, self.permission, &state) {
+            auth::Access::Granted if self.permission == Permission::Open => {
+                Either::Right(Either::Right(Box::pin(in_open_place(self.handler, request, state))))
+            }
+            auth::Access::Granted if self.permission == Permission::Read && !may_wait(&request) => {
+                Either::Right(Either::Right(Box::pin(in_turn(self.handler, request, state))))
+            }
             auth::Access::Granted => Either::Left(self.handler.call(request, state)),
             auth::Access::Refused(problem) => Either::Right(Either::Left(ready(refusal(&request, problem)))),
             auth::Access::Unknown(lookup) => Either::Right(Either::Right(Box::pin(async move {
                 match lookup.run(&mut request, self.permission, &state).await {
+                    Ok(()) if self.permission == Permission::Read && !may_wait(&request) => {
+                        in_turn(self.handler, request, state).await
+                    }
                     Ok(()) => self.handler.call(request, state).await,
                     Err(problem) => refusal(&request, problem),
                 }
             }))),
         }
     }
+}
+
+/// Calls the handler of a route that needs no key, once the connection has a place for its response.
+async fn in_open_place<H, T>(handler: H, request: Request, state: AppState) -> Response
+where
+    H: Handler<T, AppState>,
+{
+    let Some(room) = request.extensions().get::<Arc<ConnectionRoom>>().cloned() else {
+        return handler.call(request, state).await;
+    };
+    let place = room.open_place().await;
+    let mut response = handler.call(request, state).await;
+    response.extensions_mut().insert(place);
+    response
+}
+
+/// Calls the handler of a route that reads, when it is the turn of the request on its connection.
+async fn in_turn<H, T>(handler: H, request: Request, state: AppState) -> Response
+where
+    H: Handler<T, AppState>,
+{
+    let Some(room) = request.extensions().get::<Arc<ConnectionRoom>>().cloned() else {
+        return handler.call(request, state).await;
+    };
+    match room.read_turn().await {
+        Ok(_turn) => handler.call(request, state).await,
+        Err(problem) => refusal(&request, problem),
+    }
+}
+
+/// Reports whether a request may wait for something to happen: a result, or an event.
+fn may_wait(request: &Request) -> bool {
+    let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+    query.contains("wait_ms")
+        || path == "/live"
+        || path.ends_with("/stream/tail")
+        || accepts_event_stream(request.headers())
 }
 
 /// Returns the response to a refused request. The connection is closed if the request has a body, which is not read.

@@ -4,7 +4,7 @@
 //! that issued it again.
 
 use crate::AppState;
-use crate::auth::Caller;
+use crate::auth::{Caller, TokenHolder};
 use crate::routes::HandlerResult;
 use crate::routes::signals::{SignalRequest, point_to_header};
 use crate::wire::body::RequestBody;
@@ -29,6 +29,7 @@ use selvedge_engine::Namespace;
 /// contains only what a repeated delivery can return as well.
 pub async fn signal(
     State(state): State<AppState>,
+    holder: TokenHolder,
     PathWaitpoint(id): PathWaitpoint,
     body: RequestBody,
 ) -> HandlerResult {
@@ -38,7 +39,7 @@ pub async fn signal(
     let SignalRequest { draft, key_is_header } = SignalRequest::read(&mut fields, key)?;
     fields.finish()?;
     let token = token.ok_or_else(no_token)?;
-    let delivered = state.engine.deliver(id, &token, draft).await;
+    let delivered = holder.call(&token, state.engine.deliver(id, &token, draft)).await?;
     let delivered = delivered.map_err(|error| point_to_header(error, key_is_header))?;
     Ok(delivery(id, &delivered))
 }
@@ -56,6 +57,7 @@ fn delivery(id: WaitpointId, delivered: &Delivered) -> Response {
 /// `POST /v1/waitpoints/{id}/look`: the token alone authorises it, so there is no [`Caller`].
 pub async fn look(
     State(state): State<AppState>,
+    holder: TokenHolder,
     PathWaitpoint(id): PathWaitpoint,
     body: RequestBody,
 ) -> HandlerResult {
@@ -63,7 +65,7 @@ pub async fn look(
     let token = fields.text("token")?;
     fields.finish()?;
     let token = token.ok_or_else(no_token)?;
-    let look = state.engine.look_at_waitpoint(id, &token).await?;
+    let look = holder.call(&token, state.engine.look_at_waitpoint(id, &token)).await??;
     let waitpoint = &look.waitpoint;
     Ok(json::response(StatusCode::OK, |object| {
         object.value("waitpoint", &id);

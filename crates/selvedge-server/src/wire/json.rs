@@ -6,6 +6,9 @@ use axum::response::{IntoResponse, Response};
 use selvedge_core::Timestamp;
 use serde::Serialize;
 
+/// The largest unused part of the buffer of a response, in bytes.
+const SPARE_MAX: usize = 16 * 1024;
+
 /// Returns a response whose body is the object that `fill` writes.
 pub fn response(status: StatusCode, fill: impl FnOnce(&mut Object<'_>)) -> Response {
     let mut out = Vec::with_capacity(512);
@@ -14,7 +17,11 @@ pub fn response(status: StatusCode, fill: impl FnOnce(&mut Object<'_>)) -> Respo
 }
 
 /// Returns a response with `json` as its body.
-pub fn body(status: StatusCode, json: Vec<u8>) -> Response {
+pub fn body(status: StatusCode, mut json: Vec<u8>) -> Response {
+    // A response may wait for its client, and only its bytes count towards the room for responses.
+    if json.capacity() - json.len() > SPARE_MAX {
+        json.shrink_to_fit();
+    }
     (status, [(header::CONTENT_TYPE, "application/json")], json).into_response()
 }
 

@@ -201,8 +201,8 @@ impl Code {
                 "Repeat the request after retry_after_ms. It may or may not have taken effect; repeating it is safe."),
             Self::ShuttingDown => ("shutting_down", 503, "The server is shutting down",
                 "Repeat the request on another server, or here in a moment."),
-            Self::Overloaded => ("overloaded", 503, "The server has no room for another connection",
-                "Close connections that are not needed, and repeat the request on another server, or here in a moment."),
+            Self::Overloaded => ("overloaded", 503, "The server has no room for another connection or response",
+                "Close connections that are not needed, read responses to their end, and repeat the request on another server, or here in a moment."),
         };
         let status = StatusCode::from_u16(status).expect("the table has valid HTTP statuses");
         CodeInfo { code, status, title, advice }

@@ -9,4 +9,5 @@ mod pages;
 mod problems;
 mod request_ids;
 mod shutdown;
+mod stalled;
 mod tls;

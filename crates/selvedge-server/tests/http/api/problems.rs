@@ -34,7 +34,9 @@ async fn an_unknown_id_is_not_found() {
     }
     let reply = server.post(&format!("/v1/executions/{id}/signals"), json!({ "name": "go" })).await;
     assert_eq!(reply.problem(), not_found);
-    for (path, body) in [("signal", json!({ "token": "t" })), ("revoke", json!({}))] {
+    // A token in form; text that is none is refused first.
+    let token = format!("v1.{:016x}.{}.0.YQ.{}", 1, id.simple(), "A".repeat(43));
+    for (path, body) in [("signal", json!({ "token": token })), ("revoke", json!({}))] {
         let reply = server.post(&format!("/v1/waitpoints/{id}/{path}"), body.clone()).await;
         assert_eq!(reply.problem(), not_found, "{path}");
         let reply = server.post(&format!("/v1/waitpoints/seven/{path}"), body).await;

@@ -65,6 +65,21 @@ async fn with_keys_the_host_does_not_matter_and_no_page_of_another_site_gets_in(
 }
 
 #[tokio::test]
+async fn a_browser_that_came_through_tls_is_told_to_use_only_tls() {
+    let server = start().await;
+    let policy = async |headers: &[(&str, &str)]| {
+        let reply = server.send_raw("GET", "/docs", headers, Vec::new()).await;
+        reply.header("strict-transport-security").to_owned()
+    };
+    let host = ("host", "selvedge.example.org");
+    assert_eq!(policy(&[host, ("x-forwarded-proto", "https")]).await, "max-age=2592000");
+    assert_eq!(policy(&[host, ("x-forwarded-proto", "http")]).await, "");
+    assert_eq!(policy(&[host]).await, "");
+    // Other programs on this machine may use plain HTTP.
+    assert_eq!(policy(&[("x-forwarded-proto", "https")]).await, "");
+}
+
+#[tokio::test]
 async fn a_refused_request_with_a_body_closes_its_connection() {
     let server = start().await;
     let reply = server.send("POST", "/v1/executions", &[], b"{}".to_vec()).await;

@@ -43,6 +43,10 @@ fn check_page(path: &str, reply: &Reply) {
     );
     assert!(!policy.contains("unsafe"), "{path}: {policy}");
     assert_eq!(reply.header("cache-control"), "no-store", "{path}");
+    for header in ["cross-origin-opener-policy", "cross-origin-resource-policy"] {
+        assert_eq!(reply.header(header), "same-origin", "{path}");
+    }
+    assert!(reply.header("permissions-policy").contains("camera=()"), "{path}");
     assert!(["same-origin", "no-referrer"].contains(&reply.header("referrer-policy")), "{path}");
     assert!(!text.contains(" style=") && !text.contains("<style"), "{path} has inline style");
     assert!(!text.contains(" onclick=") && !text.contains("javascript:"), "{path} has an inline script");

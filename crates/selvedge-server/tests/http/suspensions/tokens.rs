@@ -289,3 +289,61 @@ async fn a_token_is_in_no_list_event_page_or_log() {
         }
     }
 }
+
+#[tokio::test]
+async fn an_address_with_many_wrong_tokens_has_to_wait_but_valid_tokens_from_it_work() {
+    let server = Server::start().await;
+    let (_, waitpoints) = suspend_with(&server, json!(["go", "other"])).await;
+    let id = text_of(&waitpoints[0]["id"]);
+    let token = text_of(&waitpoints[0]["token"]);
+    let (fields, mac) = token.rsplit_once('.').expect("a token has fields");
+    // Well-formed and wrong, for another waitpoint, not even a token, and for a waitpoint that does not exist.
+    let wrong = format!("{fields}.{}", mac.chars().rev().collect::<String>().replace(['g', 'w', '0'], "A"));
+    let nowhere = "0190aaaa-bbbb-7ccc-8ddd-eeeeffff0001";
+    let unknown = format!("v1.{:016x}.{}.0.YQ.{}", 1, nowhere.replace('-', ""), "A".repeat(43));
+    let attempts = [
+        (&*id, "signal", wrong.clone()),
+        (&id, "look", text_of(&waitpoints[1]["token"])),
+        (&id, "look", "nonsense".to_owned()),
+        (nowhere, "signal", unknown),
+    ];
+    let (mut refused, mut limited) = (0, 0);
+    for number in 0..40 {
+        let (waitpoint, call, token) = &attempts[number % attempts.len()];
+        let path = format!("/v1/waitpoints/{waitpoint}/{call}");
+        let reply = server.post(&path, json!({ "token": token })).await;
+        match reply.status {
+            401 | 404 => refused += 1,
+            429 => {
+                limited += 1;
+                assert_eq!(reply.problem(), (429, "rate_limited".into(), "".into()));
+                assert!(reply.json()["retry_after_ms"].as_u64() >= Some(1000), "{}", reply.text());
+            }
+            other => panic!("{other}: {}", reply.text()),
+        }
+    }
+    assert!(refused >= 10 && limited >= 20, "{refused} and {limited}");
+    // The page of the approver counts as well.
+    let form = [("content-type", "application/x-www-form-urlencoded")];
+    let page = format!("/approve/{id}");
+    let reply = server.send_raw("POST", &page, &form, format!("token={wrong}").into()).await;
+    assert_eq!(reply.status, 429, "{}", reply.text());
+    // People at the same address who have the right token notice nothing.
+    let reply = server.send_raw("POST", &page, &form, format!("token={token}").into()).await;
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    let looked = server.post(&format!("/v1/waitpoints/{id}/look"), json!({ "token": token })).await;
+    assert_eq!(looked.status, 200, "{}", looked.text());
+    let answered = server.post(&signal_path(&waitpoints[0]), json!({ "token": token })).await;
+    assert_eq!(answered.status, 200, "{}", answered.text());
+}
+
+#[tokio::test]
+async fn text_that_is_no_token_is_refused_without_the_store() {
+    let server = Server::start().await;
+    // The store does not know the waitpoint, and is not asked.
+    let path = "/v1/waitpoints/0190aaaa-bbbb-7ccc-8ddd-eeeeffff0001";
+    for call in ["look", "signal"] {
+        let reply = server.post(&format!("{path}/{call}"), json!({ "token": "t" })).await;
+        assert_eq!(reply.problem(), invalid_token(), "{call}");
+    }
+}
