@@ -56,8 +56,6 @@ impl Activity {
 /// A request in progress.
 pub struct InProgress(Activity);
 
-impl InProgress {}
-
 impl Drop for InProgress {
     fn drop(&mut self) {
         let Requests { in_progress, opened_at, ended_at_ms } = &*self.0.0;
