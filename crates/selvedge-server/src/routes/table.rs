@@ -2,7 +2,6 @@
 //! runs only after [`auth::authorize`](crate::auth::authorize) has found that the caller has it.
 
 use crate::sending::ConnectionRoom;
-use crate::sse::accepts_event_stream;
 use crate::wire::problem::Problem;
 use crate::{AppState, auth};
 use axum::Router;
@@ -183,13 +182,9 @@ where
     }
 }
 
-/// Reports whether a request may wait for something to happen: a result, or an event.
+/// Reports whether a request may wait for a result. An event stream does not: its response is ready at once.
 fn may_wait(request: &Request) -> bool {
-    let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
-    query.contains("wait_ms")
-        || path == "/live"
-        || path.ends_with("/stream/tail")
-        || accepts_event_stream(request.headers())
+    request.uri().query().is_some_and(|query| query.contains("wait_ms"))
 }
 
 /// Returns the response to a refused request. The connection is closed if the request has a body, which is not read.
