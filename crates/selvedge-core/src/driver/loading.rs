@@ -146,6 +146,11 @@ impl Kept {
 }
 
 impl Loading {
+    /// Reports whether the waitpoints of an execution were loaded.
+    pub fn has_waitpoints(&self, of: ExecutionId) -> bool {
+        self.loaded.queries.waitpoints.binary_search(&of).is_ok()
+    }
+
     /// Returns the state of a transaction that has loaded nothing.
     pub fn new(plan: LockPlan) -> Loading {
         Loading { plan, ..Loading::default() }

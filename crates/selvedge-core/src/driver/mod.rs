@@ -402,6 +402,11 @@ impl<H: Host> Driver<H> {
             };
             if !deferred {
                 task.decide(&mut self.work);
+                // At once where the waitpoints are loaded: the next rule may need them.
+                let loading = &self.loading;
+                let closing: Vec<ExecutionId> =
+                    self.work.closing().filter(|id| loading.has_waitpoints(*id)).collect();
+                closing.into_iter().for_each(|id| waitpoint::close_unneeded(&mut self.work, id));
             }
         }
     }

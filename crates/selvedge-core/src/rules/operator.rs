@@ -106,12 +106,9 @@ impl Rule for Operate {
         match (&self.action, work.execution(self.namespace, self.execution)) {
             (Action::Cancel { .. }, Ok(row)) => {
                 needs.flows.lock(row.flow);
-                needs_closed(row, needs);
+                waitpoint::needs_closed(row, needs);
             }
-            (Action::Resume, Ok(row)) => {
-                suspend::needs(row, needs);
-                needs_closed(row, needs);
-            }
+            (Action::Resume, Ok(row)) => suspend::needs(row, needs),
             (Action::Prioritise { .. }, Ok(row)) => {
                 scanned_gate(row).into_iter().for_each(|gate| lock_gate(gate, needs));
             }
@@ -144,11 +141,6 @@ impl Rule for Operate {
         }
         work.execution(self.namespace, self.execution).cloned()
     }
-}
-
-/// Needs the waitpoints of an execution whose end, or the end of a wait, closes them.
-fn needs_closed(row: &Execution, needs: &mut Needs) {
-    needs.queries.waitpoints.extend((row.detail.record.waitpoints > 0).then_some(row.id));
 }
 
 impl Repeatable for Operate {

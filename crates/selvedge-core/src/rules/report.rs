@@ -8,7 +8,7 @@ use super::gates::budget::{Counted, Spend};
 use super::grow::Spawn;
 use super::step::StepDraft;
 use super::suspend::Suspend;
-use super::waitpoint::{WaitpointDraft, create};
+use super::waitpoint::{WaitpointDraft, create, needs_closed};
 use super::{after_failure, follow, put_back};
 use crate::digest::{Digest, waitpoints_form, waits_form};
 use crate::execution::Progress;
@@ -232,12 +232,10 @@ impl Rule for Report {
                     spawn.needs(row, work, needs);
                 }
             }
-            Op::Complete { .. }
-            | Op::Fail { .. }
-            | Op::Progress { .. }
-            | Op::Delay { .. }
-            | Op::Release
-            | Op::Cancelled { .. } => {}
+            Op::Complete { .. } | Op::Fail { .. } | Op::Delay { .. } | Op::Release | Op::Cancelled { .. } => {
+                held.into_iter().for_each(|row| needs_closed(row, needs))
+            }
+            Op::Progress { .. } => {}
         }
     }
 

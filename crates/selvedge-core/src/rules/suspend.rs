@@ -6,7 +6,7 @@
 
 use super::children::{self, Look};
 use super::follow;
-use super::waitpoint::{WaitpointDraft, create, open_needed};
+use super::waitpoint::{WaitpointDraft, create, needs_closed, open_needed};
 use crate::fact::{Fact, Failure, Next, SuspensionNotice};
 use crate::outbox::OutboxKind;
 use crate::rows::Needs;
@@ -226,8 +226,9 @@ pub enum ForcedWaits {
     All,
 }
 
-/// Needs the steps that record the end of a suspension.
+/// Needs the steps that record the end of a suspension, and the waitpoints that it may close.
 pub fn needs(row: &Execution, needs: &mut Needs) {
+    needs_closed(row, needs);
     let Some(suspension) = row.state.suspension() else { return };
     let steps = suspension.waits.iter().filter_map(|wait| wait.step.clone());
     needs.steps.read(steps.map(|name| (row.id, name)));

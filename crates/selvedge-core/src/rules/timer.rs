@@ -54,7 +54,10 @@ impl Rule for FireTimer {
         needs.executions.lock_if_free([self.execution]);
         let Ok(Some(row)) = work.find(self.execution) else { return };
         match self.timer {
-            Timer::LeaseExpiry => needs.sessions.lock(row.state.lease().map(|lease| lease.session)),
+            Timer::LeaseExpiry => {
+                needs.sessions.lock(row.state.lease().map(|lease| lease.session));
+                waitpoint::needs_closed(row, needs);
+            }
             Timer::Due(DueKind::WaitpointExpiry) => needs.queries.waitpoints.push(row.id),
             Timer::Due(_) => suspend::needs(row, needs),
         }

@@ -206,6 +206,11 @@ pub fn expire(row: &Execution, work: &mut Work) -> u32 {
     expired.len() as u32
 }
 
+/// Needs the waitpoints of an execution whose end, or the end of a vote, may close them; nothing if it never had one.
+pub fn needs_closed(row: &Execution, needs: &mut Needs) {
+    needs.queries.waitpoints.extend((row.detail.record.waitpoints > 0).then_some(row.id));
+}
+
 /// Closes the open waitpoints of an execution that has ended, or of votes that have ended, if the transaction noted any. They
 /// expire early: a later wait for their signals opens them again, with the same token.
 pub fn close_unneeded(work: &mut Work, id: ExecutionId) {

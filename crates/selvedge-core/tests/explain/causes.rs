@@ -206,6 +206,7 @@ pub const CAUSES: &[Cause] = &[
     plain("an attempt timeout", Code::AttemptTimeout, &[Active], |scene| {
         scene.spec().policy.attempt_timeout_ms = Some(2_000);
     }),
+    plain("dead workers", Code::WorkersDied, LIVE, |scene| scene.row.detail.interruptions = 2),
     plain("a deadline", Code::Deadline, LIVE, |scene| scene.spec().policy.deadline_ms = Some(3_000)),
     plain("a start-by", Code::StartBy, UNSTARTED, |scene| scene.spec().policy.start_by_ms = Some(4_000)),
     of_situation("an end", Code::Ended, ENDED, None),

@@ -140,7 +140,8 @@ async fn two_of_three_people_approve_through_waitpoints() {
     assert_eq!(approve(2).await, "counted", "a repeat gets the first response and is not counted");
     assert_eq!(server.execution(&id).await["state"], "suspended");
     assert_eq!(approve(0).await, "resumed");
-    assert_eq!(approve(1).await, "buffered");
+    let late = server.post(&signal_path(&waitpoints[1]), json!({ "token": waitpoints[1]["token"] })).await;
+    assert_eq!(late.problem(), (401, "token_expired".into(), "".into()), "the vote is over");
     let claim = server.claim("i", 1).await.remove(0);
     let approvals: Vec<_> = claim["signals"]
         .as_array()
