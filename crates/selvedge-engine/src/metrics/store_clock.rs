@@ -65,10 +65,14 @@ enum Step {
 
 impl Readings {
     fn take(&mut self, now: i64, asked_at: Instant, answered_at: Instant) -> Step {
-        let earliest =
-            self.last.map(|(last, at)| last + asked_at.saturating_duration_since(at).as_micros() as i64);
+        let back = match self.last {
+            // A clock that stands still, as the manual one of tests does, has not stepped back.
+            Some((last, at)) if now < last => {
+                last + asked_at.saturating_duration_since(at).as_micros() as i64 - now
+            }
+            Some(_) | None => 0,
+        };
         self.last = Some((now, answered_at));
-        let back = earliest.map_or(0, |earliest| earliest - now);
         if back >= SMALLEST {
             self.steps += 1;
             self.caught_up_at = self.caught_up_at.max(Some(now + back));
@@ -120,5 +124,7 @@ mod tests {
         assert_eq!(readings.take(101 * SECOND, at(1), at(10)), Step::None);
         assert_eq!(readings.take(110 * SECOND + SECOND / 2, at(11), at(11)), Step::None);
         assert_eq!(readings.take(110 * SECOND + SECOND / 2 + 1, at(12), at(12)), Step::None);
+        // A manual clock.
+        assert_eq!(readings.take(110 * SECOND + SECOND / 2 + 1, at(60), at(60)), Step::None);
     }
 }
