@@ -75,6 +75,8 @@ fn local(next: Option<&str>) -> String {
 fn refused(next: &str, problem: Problem) -> Response {
     let status = match problem.status() {
         StatusCode::UNAUTHORIZED => StatusCode::FORBIDDEN,
+        // The namespace is missing, not the page.
+        StatusCode::NOT_FOUND => StatusCode::UNPROCESSABLE_ENTITY,
         other => other,
     };
     form(status, next, Some(problem.detail()))
