@@ -95,11 +95,12 @@ async fn a_namespace_created_again_has_a_new_life(one: &Server, other: &Server) 
                 assert_eq!(event["execution"], submitted["execution"]["id"], "{event}");
             }
         }
-        for (key, status) in [(&old[0], 401), (&old[1], 403)] {
+        // 404 for the seconds for which a server believes a key that it knows: its handle is that of the deleted namespace.
+        for (key, refused) in [(&old[0], [401, 404]), (&old[1], [403, 404])] {
             let caller = Caller { server, key, namespace: Some("trial") };
             for (method, body) in [("GET", None), ("POST", submission())] {
                 let (found, answer) = caller.call(method, "/v1/executions", body).await;
-                assert_eq!(found, status, "{method}: {answer}");
+                assert!(refused.contains(&found), "{method}: {found} {answer}");
             }
         }
         let caller = Caller { server, key: &old[1], namespace: Some("kept") };

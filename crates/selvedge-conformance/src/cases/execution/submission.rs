@@ -164,6 +164,7 @@ pub async fn keys_of_different_namespaces_are_independent(harness: &Harness) {
 
 pub async fn an_id_of_another_namespace_is_taken_whatever_it_names(harness: &Harness) {
     let other = harness.in_namespace("other").await;
+    let parent = harness.leased(Draft::new("parent")).await;
     let (id, flow_id) = (new_id().0, new_id().0);
     let draft = |id| Draft { id: Some(id), ..Draft::new("kind") };
     let row = other.submit(draft(id)).await;
@@ -193,7 +194,6 @@ pub async fn an_id_of_another_namespace_is_taken_whatever_it_names(harness: &Har
     graph.nodes[0].draft.id = Some(id);
     let refused = own.try_grow_with(graph.clone()).await.expect_err("the id is taken");
     assert_eq!((refused.code(), refused.pointer()), ("id_taken", Some("/nodes/0/id")));
-    let parent = harness.leased(Draft::new("parent")).await;
     let children = harness.flow_of(FlowId(parent.execution.id.0));
     let refused = children.try_spawn(&parent, graph, false).await.expect_err("the id is taken");
     assert_eq!(refused.code(), "id_taken");

@@ -114,8 +114,8 @@ async fn a_deleted_namespace_is_empty_and_its_keys_are_revoked() {
         let listed = in_old(&server, "GET", &format!("/v1/{list}"), Value::Null).await;
         assert_eq!(listed["items"], json!([]), "{list}");
     }
-    let lane = in_old(&server, "GET", "/v1/lanes/default", Value::Null).await;
-    assert_eq!(lane["concurrency"], Value::Null, "{lane}");
+    let lane = call_in(&server, ADMIN, Some("old"), "GET", "/v1/lanes/default", Value::Null).await;
+    check(&lane, 404, "not_found");
     let keyed = json!({"kind": "d", "idempotency_key": "once"});
     let submitted = in_old(&server, "POST", "/v1/executions", keyed).await;
     assert_eq!(submitted["duplicate"], false, "{submitted}");
