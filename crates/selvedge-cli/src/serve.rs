@@ -17,6 +17,7 @@ use clap::Args;
 use selvedge::{Address, Engine, Options, Store};
 use selvedge_core::{Name, NamespaceId};
 use selvedge_server::{Chaos, Setting, check_listen};
+use selvedge_store::is_retired;
 use std::future::{Future, pending};
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
@@ -312,7 +313,8 @@ async fn find_namespace(store: &dyn Store, name: &str) -> Result<NamespaceId, Fa
     match name {
         DEFAULT_NAMESPACE => store.namespace(&Name::trusted(name)).await.map_err(unreadable),
         _ => {
-            let names: Vec<&str> = known.iter().map(|(_, name)| name.as_str()).collect();
+            let known = known.iter().map(|(_, name)| name.as_str());
+            let names: Vec<&str> = known.filter(|name| !is_retired(name)).collect();
             Err(Failure::Usage(format!(
                 "--reconciler-namespace or SELVEDGE_RECONCILER_NAMESPACE is {name:?}, which does not exist; there are: {}",
                 names.join(", ")

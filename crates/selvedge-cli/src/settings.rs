@@ -37,6 +37,11 @@ pub struct KeyArguments {
     #[arg(long, env = "SELVEDGE_KEY_REQUESTS", value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..))]
     key_requests: Option<u32>,
+    /// Create a namespace when a request with a key of every namespace, or a submission from SQL, names it; otherwise only
+    /// administrators create namespaces
+    #[arg(long, env = "SELVEDGE_CREATE_NAMESPACES",
+          value_parser = crate::flag::parser("SELVEDGE_CREATE_NAMESPACES"))]
+    create_namespaces: bool,
 }
 
 /// TLS of the server.
@@ -359,7 +364,11 @@ impl Settings {
 
     /// Returns the options of the engine, without the secret and the namespace of the reconcilers.
     pub fn engine(&self) -> Options {
-        Options { defaults: self.defaults.defaults(), ..self.background.options(self.limits.grace) }
+        Options {
+            defaults: self.defaults.defaults(),
+            create_namespaces: self.keys.create_namespaces,
+            ..self.background.options(self.limits.grace)
+        }
     }
 
     /// Returns the settings of a Postgres store.

@@ -16,14 +16,23 @@ pub enum Permission {
     Work,
     /// Every other change in a namespace.
     Operate,
-    /// Managing API keys, namespaces, and the settings of the whole server.
+    /// Managing the API keys and settings of the caller's namespaces.
     Administer,
+    /// Managing the whole server, and seeing the names of all namespaces. The server grants it only to keys of every namespace.
+    AdministerServer,
 }
 
 impl Permission {
     /// Every permission.
-    pub const ALL: [Permission; 6] =
-        [Self::Open, Self::Read, Self::Submit, Self::Work, Self::Operate, Self::Administer];
+    pub const ALL: [Permission; 7] = [
+        Self::Open,
+        Self::Read,
+        Self::Submit,
+        Self::Work,
+        Self::Operate,
+        Self::Administer,
+        Self::AdministerServer,
+    ];
 
     /// Returns the name of the permission.
     pub fn as_str(self) -> &'static str {
@@ -34,6 +43,7 @@ impl Permission {
             Self::Work => "work",
             Self::Operate => "operate",
             Self::Administer => "administer",
+            Self::AdministerServer => "administer the whole server",
         }
     }
 }
@@ -89,7 +99,7 @@ impl Role {
                 Self::Reader | Self::Submitter | Self::Worker => false,
                 Self::Operator | Self::Admin => true,
             },
-            Permission::Administer => self == Self::Admin,
+            Permission::Administer | Permission::AdministerServer => self == Self::Admin,
         }
     }
 }
@@ -108,7 +118,10 @@ mod tests {
         assert_eq!(granted(Role::Submitter), "open read submit");
         assert_eq!(granted(Role::Worker), "open read submit work");
         assert_eq!(granted(Role::Operator), "open read submit work operate");
-        assert_eq!(granted(Role::Admin), "open read submit work operate administer");
+        assert_eq!(
+            granted(Role::Admin),
+            "open read submit work operate administer administer the whole server"
+        );
     }
 
     #[test]

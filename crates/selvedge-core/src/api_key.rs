@@ -130,6 +130,12 @@ impl ApiKey {
         self.namespaces.iter().all(|name| namespaces.contains(name))
     }
 
+    /// Reports whether the key was created until `created_by` and has the namespace, which was deleted then.
+    pub fn loses(&self, namespace: &Name, created_by: Timestamp) -> bool {
+        let names = !self.is_of_every_namespace() && self.namespaces.contains(namespace);
+        names && self.created_at <= created_by && self.revoked_at.is_none()
+    }
+
     /// Reports whether the key is accepted at a time: it is of a namespace, not revoked and not expired.
     pub fn is_valid_at(&self, now: Timestamp) -> bool {
         !self.namespaces.is_empty()

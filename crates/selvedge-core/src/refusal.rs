@@ -1,6 +1,7 @@
 //! Refusals: the reasons why an operation was refused. A refused operation changes nothing. Its message names the cause
 //! and says what the caller should do.
 
+use crate::bulk_job::BulkJobId;
 use crate::{ExecutionId, FlowId, LeaseId, Outcome, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -179,6 +180,32 @@ pub enum Refusal {
         /// The limit and the remedy.
         detail: String,
     },
+    /// The id is in use in another namespace. Says nothing about what has it.
+    #[error(
+        "{pointer} is in use elsewhere; use a new id, and an idempotency key to make a submission safe to repeat"
+    )]
+    IdTaken {
+        /// The JSON pointer to the id.
+        pointer: String,
+    },
+    /// There is no such namespace.
+    #[error(
+        "there is no namespace {namespace:?}; correct the name, or let an administrator create it: selvedge namespaces set NAME"
+    )]
+    UnknownNamespace {
+        /// The given name.
+        namespace: String,
+    },
+    /// The bulk job deletes a namespace, which cannot be stopped.
+    #[error(
+        "bulk job {job} deletes the namespace {namespace:?}; a deletion cannot be stopped, wait until it has ended"
+    )]
+    CannotStop {
+        /// The job.
+        job: BulkJobId,
+        /// The namespace.
+        namespace: String,
+    },
 }
 
 /// The reason why a token is refused.
@@ -281,6 +308,9 @@ impl Refusal {
             Refusal::Superseded { .. } => "superseded",
             Refusal::Unreadable { .. } => "unreadable_row",
             Refusal::TooMany { .. } => "too_many",
+            Refusal::IdTaken { .. } => "id_taken",
+            Refusal::UnknownNamespace { .. } => "unknown_namespace",
+            Refusal::CannotStop { .. } => "wrong_state",
         }
     }
 
@@ -295,6 +325,7 @@ impl Refusal {
             | Refusal::UnknownBudget { pointer, .. }
             | Refusal::UnknownQuota { pointer, .. }
             | Refusal::TooMany { pointer, .. }
+            | Refusal::IdTaken { pointer }
             | Refusal::IdempotencyMismatch { pointer, .. } => Some(pointer),
             Refusal::NotFound { .. }
             | Refusal::StaleLease(_)
@@ -306,14 +337,17 @@ impl Refusal {
             | Refusal::LimitReached { .. }
             | Refusal::LaneDraining { .. }
             | Refusal::Superseded { .. }
-            | Refusal::Unreadable { .. } => None,
+            | Refusal::Unreadable { .. }
+            | Refusal::UnknownNamespace { .. }
+            | Refusal::CannotStop { .. } => None,
         }
     }
 
     /// Removes a prefix from the pointer, for a caller whose request has the field at a higher level.
     pub fn without_pointer_prefix(mut self, prefix: &str) -> Refusal {
-        if let Refusal::IdempotencyMismatch { pointer, .. } | Refusal::InvalidField { pointer, .. } =
-            &mut self
+        if let Refusal::IdempotencyMismatch { pointer, .. }
+        | Refusal::IdTaken { pointer }
+        | Refusal::InvalidField { pointer, .. } = &mut self
             && let Some(rest) = pointer.strip_prefix(prefix)
         {
             *pointer = rest.to_owned();
@@ -332,6 +366,7 @@ impl Refusal {
             | Refusal::UnknownBudget { pointer, .. }
             | Refusal::UnknownQuota { pointer, .. }
             | Refusal::TooMany { pointer, .. }
+            | Refusal::IdTaken { pointer }
             | Refusal::IdempotencyMismatch { pointer, .. } => pointer.insert_str(0, prefix),
             Refusal::NotFound { .. }
             | Refusal::StaleLease(_)
@@ -343,7 +378,9 @@ impl Refusal {
             | Refusal::LimitReached { .. }
             | Refusal::LaneDraining { .. }
             | Refusal::Superseded { .. }
-            | Refusal::Unreadable { .. } => {}
+            | Refusal::Unreadable { .. }
+            | Refusal::UnknownNamespace { .. }
+            | Refusal::CannotStop { .. } => {}
         }
         self
     }

@@ -73,7 +73,8 @@ impl Coverage {
             return Ok(Vec::new());
         }
         let namespaces = store.namespaces().await?.into_iter();
-        let uncovered = namespaces.filter(|(id, _)| !announced.contains(&Some(*id)));
+        let uncovered = namespaces
+            .filter(|(id, name)| !announced.contains(&Some(*id)) && !selvedge_store::is_retired(name));
         let mut names: Vec<Name> = uncovered.map(|(_, name)| name).collect();
         names.sort_unstable();
         Ok(names)

@@ -47,13 +47,14 @@ use commit::{CommitSinks, Committer, EngineHost, WaitingClaims, dispatcher};
 use coverage::Coverage;
 use manual_clock::Advances;
 use metrics::{FlushTask, GaugeReader, Metrics};
+use namespace::creation;
 use notify::{HeartbeatThrottle, NotificationTasks, Tail, TailTask, Waiters};
 use reconcilers::Supervisor;
 use registry::Registry;
 use selvedge_core::Name;
 use selvedge_core::name::NAME_LIMIT;
 use selvedge_core::token::Secret;
-use selvedge_store::{SecretPlace, Store};
+use selvedge_store::{Deletion, SecretPlace, Store};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
@@ -86,6 +87,8 @@ pub struct Options {
     pub dispatch: bool,
     /// The values that apply where neither a caller nor its namespace gives one.
     pub defaults: ServerDefaults,
+    /// Creates a namespace when a request names it. Default: false; an administrator creates namespaces.
+    pub create_namespaces: bool,
     /// The root secret from which the keys of waitpoint tokens are derived. Default: a secret that is generated once and kept
     /// in a file beside a SQLite store, or in a Postgres store.
     pub secret: Option<Secret>,
@@ -108,6 +111,7 @@ impl Default for Options {
             event_views: false,
             dispatch: true,
             defaults: ServerDefaults::default(),
+            create_namespaces: false,
             secret: None,
             spans: None,
         }
@@ -216,16 +220,39 @@ impl Engine {
         Ok(Engine { inner: Arc::new(inner) })
     }
 
-    /// Returns the handle of a namespace. All calls on executions go through such a handle.
+    /// Returns the handle of a namespace, which is created if it does not exist or was deleted. All calls on executions go through
+    /// such a handle.
     pub async fn namespace(&self, name: &str) -> Result<Namespace, Error> {
         let name = Name::parse("/namespace", name, NAME_LIMIT)?;
-        let id = self.inner.registry.namespace(&name).await?;
+        let id = match self.inner.registry.find(&name).await? {
+            Some(id) => id,
+            None => creation::create(&*self.inner.store, &self.inner.committer, &name).await?,
+        };
         Ok(Namespace::new(self.clone(), id, name))
     }
 
-    /// Reports whether a namespace exists.
-    pub async fn has_namespace(&self, name: &str) -> Result<bool, Error> {
-        Ok(self.inner.store.namespaces().await?.iter().any(|(_, known)| known.as_str() == name))
+    /// Returns the handle of a namespace for a request: none if it does not exist. `default` always exists, and with
+    /// [`Options::create_namespaces`] every name does.
+    pub async fn open_namespace(&self, name: &Name) -> Result<Option<Namespace>, Error> {
+        let Inner { store, committer, options, .. } = &*self.inner;
+        let id = creation::open(&**store, committer, options.create_namespaces, name).await?;
+        Ok(id.map(|id| Namespace::new(self.clone(), id, name.clone())))
+    }
+
+    /// Returns the handle of a namespace that exists, also of one that is being deleted. Creates none.
+    pub async fn known_namespace(&self, name: &Name) -> Result<Option<Namespace>, Error> {
+        let id = self.inner.registry.find(name).await?;
+        Ok(id.map(|id| Namespace::new(self.clone(), id, name.clone())))
+    }
+
+    /// Returns the handle of a namespace as the store has it now, also of one that is being deleted. None if it does not exist or
+    /// was deleted.
+    pub async fn find_namespace(&self, name: &str) -> Result<Option<Namespace>, Error> {
+        let name = Name::parse("/namespace", name, NAME_LIMIT)?;
+        let Some(id) = self.inner.store.find_namespace(&name).await? else { return Ok(None) };
+        let namespace = Namespace::new(self.clone(), id, name);
+        let is_deleted = namespace.settings().await?.deletion == Some(Deletion::Done);
+        Ok((!is_deleted).then_some(namespace))
     }
 
     /// Groups several namespaces, each with a weight, from which one worker claims.

@@ -9,11 +9,12 @@
 
 use crate::Error;
 use crate::sync::{lock, read, write};
+use selvedge_core::api_key::EVERY_NAMESPACE;
 use selvedge_core::class::{ClaimScope, USED_EVERY_MS};
 use selvedge_core::gate::{Gate, GateKind};
 use selvedge_core::work::LaneShares;
 use selvedge_core::{Class, ClassId, Classes, Execution, Name, NamespaceId};
-use selvedge_store::{NamespaceSettings, Store};
+use selvedge_store::{Deletion, NamespaceSettings, Store};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
@@ -22,6 +23,10 @@ use tokio::time::Instant;
 
 /// The maximum number of lanes per namespace that are read when the engine starts.
 const LANES_MAX: u32 = 10_000;
+
+/// The time after which settings are read again before they are used: within it, every server notices that a namespace is being
+/// deleted. Less than the time for which a deletion waits for the servers.
+pub const NOTICED_WITHIN: Duration = Duration::from_secs(33);
 
 /// The interned names and the knowledge of gates of one process.
 pub struct Registry {
@@ -34,10 +39,18 @@ pub struct Registry {
     has_gates: AtomicBool,
     /// Classes, with their pools, whose executions pass gates that many executions share.
     gated: RwLock<HashSet<ClassId>>,
-    /// The settings of namespaces, with the time at which they were read.
-    settings: RwLock<HashMap<NamespaceId, (Instant, NamespaceSettings)>>,
+    settings: RwLock<HashMap<NamespaceId, KnownSettings>>,
     /// The time at which this process began to intern a class last.
     interned: RwLock<HashMap<ClassId, Instant>>,
+}
+
+/// The settings of a namespace as they were read.
+#[derive(Clone, Copy)]
+struct KnownSettings {
+    settings: NamespaceSettings,
+    read_at: Instant,
+    /// The time at which somebody began to read them again.
+    asked_at: Instant,
 }
 
 impl Registry {
@@ -76,13 +89,29 @@ impl Registry {
         namespace: NamespaceId,
         since: Option<Instant>,
     ) -> Option<NamespaceSettings> {
-        let (read_at, settings) = *read(&self.settings).get(&namespace)?;
-        since.is_none_or(|since| read_at >= since).then_some(settings)
+        let known = *read(&self.settings).get(&namespace)?;
+        since.is_none_or(|since| known.read_at >= since).then_some(known.settings)
     }
 
-    /// Keeps the settings of a namespace.
+    /// Reports whether the caller should read the settings of a namespace again because they were read before `since`. Tells
+    /// only one caller so.
+    pub fn should_read_settings(&self, namespace: NamespaceId, since: Instant) -> bool {
+        let is_due = |known: &KnownSettings| known.read_at < since && known.asked_at < since;
+        if !read(&self.settings).get(&namespace).is_some_and(is_due) {
+            return false;
+        }
+        let mut settings = write(&self.settings);
+        let due = settings.get_mut(&namespace).filter(|known| is_due(known));
+        due.map(|known| known.asked_at = Instant::now()).is_some()
+    }
+
+    /// Keeps the settings of a namespace. `read_at` is the time at which their read began.
     pub fn keep_settings(&self, namespace: NamespaceId, settings: NamespaceSettings, read_at: Instant) {
-        write(&self.settings).insert(namespace, (read_at, settings));
+        let mut kept = write(&self.settings);
+        // A read that began earlier may have missed a change.
+        if kept.get(&namespace).is_none_or(|known| known.read_at <= read_at) {
+            kept.insert(namespace, KnownSettings { settings, read_at, asked_at: read_at });
+        }
     }
 
     /// Returns the ids of these classes. Interns those that this process has not interned for an hour.
@@ -253,17 +282,53 @@ impl Registry {
         read(&self.namespaces).get(&id).cloned().unwrap_or_else(|| Name::trusted(&id.0.to_string()))
     }
 
-    /// Returns the id of a namespace, interning the name if it is new.
-    pub async fn namespace(&self, name: &Name) -> Result<NamespaceId, Error> {
+    /// Returns the id of a namespace, also of one that is being deleted. None if it does not exist or was deleted. A name is known
+    /// until its namespace is deleted; one that is not known is looked up in the store each time, so that every server finds
+    /// what another one has created.
+    pub async fn find(&self, name: &Name) -> Result<Option<NamespaceId>, Error> {
+        if name.as_str() == EVERY_NAMESPACE {
+            return Ok(None);
+        }
         let known = {
             let namespaces = read(&self.namespaces);
-            namespaces.iter().find(|(_, known)| *known == name).map(|(id, _)| *id)
+            // A deleted namespace and its successor have the same name here. Ids rise.
+            namespaces.iter().filter(|(_, known)| *known == name).map(|(id, _)| *id).max()
         };
-        if let Some(id) = known {
-            return Ok(id);
+        if let Some(id) = known
+            && self.settings(id).await?.deletion.is_none()
+        {
+            return Ok(Some(id));
         }
+        let Some(id) = self.store.find_namespace(name).await? else { return Ok(None) };
+        self.learn(id, name);
+        let read_at = Instant::now();
+        let settings = self.store.namespace_settings(id).await?;
+        self.keep_settings(id, settings, read_at);
+        Ok((settings.deletion != Some(Deletion::Done)).then_some(id))
+    }
+
+    /// Returns the id of a namespace, which is created if it does not exist or was deleted.
+    pub async fn intern_namespace(&self, name: &Name) -> Result<NamespaceId, Error> {
         let id = self.store.namespace(name).await?;
-        write(&self.namespaces).insert(id, name.clone());
+        self.learn(id, name);
         Ok(id)
+    }
+
+    fn learn(&self, id: NamespaceId, name: &Name) {
+        if !read(&self.namespaces).contains_key(&id) {
+            write(&self.namespaces).insert(id, name.clone());
+        }
+    }
+
+    /// Returns settings of a namespace that were read at most [`NOTICED_WITHIN`] ago.
+    async fn settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error> {
+        let since = Instant::now().checked_sub(NOTICED_WITHIN);
+        if let Some(known) = self.settings_since(namespace, since) {
+            return Ok(known);
+        }
+        let read_at = Instant::now();
+        let settings = self.store.namespace_settings(namespace).await?;
+        self.keep_settings(namespace, settings, read_at);
+        Ok(settings)
     }
 }

@@ -141,6 +141,10 @@ impl Store for MemoryStore {
         Ok(self.tables().intern_namespace(name))
     }
 
+    async fn find_namespace(&self, name: &Name) -> Result<Option<NamespaceId>, Error> {
+        self.read(|tables, _| tables.find_namespace(name))
+    }
+
     async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
         self.read(|tables, _| tables.namespaces())
     }
@@ -154,7 +158,9 @@ impl Store for MemoryStore {
         namespace: NamespaceId,
         settings: NamespaceSettings,
     ) -> Result<(), Error> {
-        self.tables().settings.insert(namespace, settings);
+        let mut tables = self.tables();
+        let known = tables.settings.entry(namespace).or_default();
+        *known = known.changed_to(settings);
         Ok(())
     }
 

@@ -109,7 +109,7 @@ impl Records {
         self.token_keys.retain(|id, _| !changes.token_keys.removed.contains(id));
         for key in std::mem::take(&mut changes.api_keys) {
             let known = self.api_keys.entry(key.id).or_insert_with(|| key.clone());
-            known.revoked_at = key.revoked_at;
+            (known.revoked_at, known.namespaces) = (key.revoked_at, key.namespaces);
         }
         for job in std::mem::take(&mut changes.bulk_jobs.written) {
             self.bulk_jobs.insert(job.id, job);

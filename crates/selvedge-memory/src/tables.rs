@@ -14,7 +14,7 @@ use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
     State, Timestamp,
 };
-use selvedge_store::{FlowDue, LaneCounts, NamespaceSettings};
+use selvedge_store::{Deletion, FlowDue, LaneCounts, NamespaceSettings, retired_name};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::Hash;
 use std::ops::Bound;
@@ -224,13 +224,22 @@ impl Tables {
         ids.filter_map(|id| self.executions.get(id)).map(|record| &record.execution)
     }
 
+    /// Returns the id of a namespace, which is created if it does not exist or was deleted.
     pub fn intern_namespace(&mut self, name: &Name) -> NamespaceId {
-        let known = self.namespaces.iter().position(|known| known == name);
-        let index = known.unwrap_or_else(|| {
-            self.namespaces.push(name.clone());
-            self.namespaces.len() - 1
-        });
-        NamespaceId(number(index))
+        let known = self.find_namespace(name);
+        let deletion = known.and_then(|id| self.settings.get(&id)?.deletion);
+        if let Some(id) = known.filter(|_| deletion == Some(Deletion::Done)) {
+            let row = self.namespaces.iter_mut().find(|row| *row == name);
+            row.into_iter().for_each(|row| *row = retired_name(name, id));
+        } else if let Some(id) = known {
+            return id;
+        }
+        self.namespaces.push(name.clone());
+        NamespaceId(number(self.namespaces.len() - 1))
+    }
+
+    pub fn find_namespace(&self, name: &Name) -> Option<NamespaceId> {
+        self.namespaces.iter().position(|known| known == name).map(|index| NamespaceId(number(index)))
     }
 
     pub fn namespaces(&self) -> Vec<(NamespaceId, Name)> {

@@ -324,6 +324,8 @@ statements! {
     NAMESPACES_LIST = "namespaces/list";
     NAMESPACES_READ = "namespaces/read";
     NAMESPACES_RESTORE = "namespaces/restore";
+    NAMESPACES_RESTORE_RETIRED = "namespaces/restore_retired";
+    NAMESPACES_RETIRE = "namespaces/retire";
     NAMESPACES_UPDATE = "namespaces/update";
     NODES_DELETE = "nodes/delete";
     NODES_FIND = "nodes/find";

@@ -48,6 +48,10 @@ impl Store for PostgresStore {
         self.intern_namespace(name).await
     }
 
+    async fn find_namespace(&self, name: &Name) -> Result<Option<NamespaceId>, Error> {
+        self.find_namespace_named(name).await
+    }
+
     async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
         self.list_namespaces().await
     }

@@ -269,6 +269,7 @@ statements! {
     NAMESPACES_INSERT = "namespaces/insert";
     NAMESPACES_LIST = "namespaces/list";
     NAMESPACES_READ = "namespaces/read";
+    NAMESPACES_RETIRE = "namespaces/retire";
     NAMESPACES_UPDATE = "namespaces/update";
     NODES_DELETE = "nodes/delete";
     NODES_FIND = "nodes/find";

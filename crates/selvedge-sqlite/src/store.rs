@@ -51,6 +51,11 @@ impl Store for SqliteStore {
         self.write(move |context| names::intern_namespace(context.connection, &name).map_err(failure)).await
     }
 
+    async fn find_namespace(&self, name: &Name) -> Result<Option<NamespaceId>, Error> {
+        let name = name.clone();
+        self.readers.read(move |connection| names::find_namespace(connection, &name)).await
+    }
+
     async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
         self.readers.read(names::namespaces).await
     }

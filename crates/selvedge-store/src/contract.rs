@@ -104,13 +104,17 @@ pub trait Store: Send + Sync + 'static {
     /// then saved completely or not at all.
     async fn transact(&self, decision: Box<dyn Decision>) -> Result<Transaction, Error>;
 
-    /// Returns the id of a namespace, which is created if it does not exist.
+    /// Returns the id of a namespace, which is created if it does not exist. One that was deleted gets a name that no caller can
+    /// choose ([`is_retired`](crate::is_retired)), and the name gets a new id: rows of the deleted namespace stay apart.
     async fn namespace(&self, name: &Name) -> Result<NamespaceId, Error>;
-    /// Returns all namespaces, in no particular order.
+    /// Returns the id of the namespace with this name, also of one that was deleted and not created again.
+    async fn find_namespace(&self, name: &Name) -> Result<Option<NamespaceId>, Error>;
+    /// Returns all namespaces, deleted ones too, in no particular order.
     async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error>;
     /// Returns the settings of a namespace; those of an unknown one are the defaults.
     async fn namespace_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error>;
-    /// Replaces the settings of a namespace.
+    /// Replaces the settings of a namespace. One that is being deleted only becomes deleted, with the job that was stored first, and
+    /// then nothing changes it: any other call has no effect.
     async fn configure_namespace(
         &self,
         namespace: NamespaceId,

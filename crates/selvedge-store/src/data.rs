@@ -9,7 +9,7 @@ use selvedge_core::state::StateName;
 use selvedge_core::submission::check_duration;
 use selvedge_core::webhook::{DeliveryState, WebhookId};
 use selvedge_core::{
-    ClassId, DueKind, Execution, ExecutionId, FlowId, NamespaceId, Refusal, SessionId, Timestamp,
+    ClassId, DueKind, Execution, ExecutionId, FlowId, Name, NamespaceId, Refusal, SessionId, Timestamp,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -252,6 +252,36 @@ pub enum Deletion {
     Running(BulkJobId),
     /// It was deleted. Its row stays, because ids of namespaces are never used again.
     Done,
+}
+
+/// The last character of the name of a deleted namespace whose name is used again. Names of callers have no control characters.
+const RETIRED: char = '\u{7f}';
+
+/// Reports whether this is the name of a deleted namespace whose own name is used again.
+pub fn is_retired(name: &str) -> bool {
+    name.ends_with(RETIRED)
+}
+
+/// Returns the name of a deleted namespace whose name `name` is used again. The SQL stores write the same form.
+pub fn retired_name(name: &str, id: NamespaceId) -> Name {
+    Name::trusted(&format!("{name} (deleted {}){RETIRED}", id.0))
+}
+
+/// Reports whether `retired` is the form that `name` gets when it is used again.
+pub fn is_retired_form(retired: &str, name: &str) -> bool {
+    let rest = retired.strip_prefix(name).filter(|_| is_retired(retired));
+    rest.is_some_and(|rest| rest.starts_with(" (deleted "))
+}
+
+impl NamespaceSettings {
+    /// Returns the settings after a change to `new`. While the namespace is being deleted, only its deletion can end; afterwards
+    /// nothing changes it.
+    pub fn changed_to(self, new: NamespaceSettings) -> NamespaceSettings {
+        match (self.deletion, new.deletion) {
+            (None, _) | (Some(Deletion::Running(_)), Some(Deletion::Done)) => new,
+            (Some(Deletion::Running(_) | Deletion::Done), _) => self,
+        }
+    }
 }
 
 impl Deletion {

@@ -24,7 +24,7 @@ pub use contract::{Decision, ManualClock, Store};
 pub use data::{
     Deletion, DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Entry, FlowDue, Head,
     InboxCounts, LaneCounts, LogLimit, NamespaceSettings, Notification, Overview, RootSecret, SecretPlace,
-    Stored, Transaction,
+    Stored, Transaction, is_retired, is_retired_form, retired_name,
 };
 pub use diagnosis::{Finding, Level, Migrated, SchemaVersion};
 pub use error::Error;

@@ -124,7 +124,7 @@ impl Error {
     fn of_refusal(refusal: Refusal) -> Error {
         match (refusal.code.as_str(), refusal.status) {
             ("stale_lease" | "superseded", _) => Error::LeaseLost(refusal),
-            ("not_found", _) | (_, Some(404)) => Error::NotFound(refusal),
+            ("not_found" | "unknown_namespace", _) | (_, Some(404)) => Error::NotFound(refusal),
             ("invalid_token" | "token_expired" | "token_revoked", _) | (_, Some(401 | 403)) => {
                 Error::Denied(refusal)
             }
@@ -132,6 +132,7 @@ impl Error {
                 "already_terminal"
                 | "wrong_state"
                 | "idempotency_mismatch"
+                | "id_taken"
                 | "flow_ended"
                 | "version_mismatch"
                 | "limit_reached"
@@ -255,6 +256,9 @@ mod tests {
         let not_found = selvedge_core::Refusal::NotFound { what: "flow".into(), id: "x".into() };
         assert!(matches!(Error::from(not_found), Error::NotFound(_)));
         assert!(matches!(problem(404, "not_found"), Error::NotFound(_)));
+        let id_taken = selvedge_core::Refusal::IdTaken { pointer: "/id".into() };
+        assert!(matches!(Error::from(id_taken), Error::Conflict(_)));
+        assert!(matches!(problem(409, "id_taken"), Error::Conflict(_)));
         assert!(matches!(problem(409, "stale_lease"), Error::LeaseLost(_)));
         assert!(matches!(problem(409, "idempotency_mismatch"), Error::Conflict(_)));
         assert!(matches!(problem(422, "invalid_field"), Error::Invalid(_)));

@@ -842,7 +842,7 @@ export type OpResult = {
 
 export interface Problem {
   /** The stable code, for programs. */
-  code: "invalid_json" | "invalid_cursor" | "tls_required" | "unauthorized" | "invalid_token" | "token_expired" | "token_revoked" | "forbidden" | "cross_origin" | "wrong_host" | "not_found" | "method_not_allowed" | "request_timeout" | "stale_lease" | "already_terminal" | "wrong_state" | "flow_ended" | "idempotency_mismatch" | "version_mismatch" | "limit_reached" | "lane_draining" | "superseded" | "cursor_expired" | "cursor_unknown" | "payload_too_large" | "invalid_field" | "unknown_field" | "unknown_node" | "unknown_budget" | "unknown_quota" | "cycle" | "too_many" | "namespace_required" | "rate_limited" | "internal" | "unreadable_row" | "store_unavailable" | "shutting_down" | "overloaded";
+  code: "invalid_json" | "invalid_cursor" | "tls_required" | "unauthorized" | "invalid_token" | "token_expired" | "token_revoked" | "forbidden" | "cross_origin" | "wrong_host" | "not_found" | "unknown_namespace" | "method_not_allowed" | "request_timeout" | "stale_lease" | "already_terminal" | "wrong_state" | "flow_ended" | "idempotency_mismatch" | "id_taken" | "version_mismatch" | "limit_reached" | "lane_draining" | "superseded" | "cursor_expired" | "cursor_unknown" | "payload_too_large" | "invalid_field" | "unknown_field" | "unknown_node" | "unknown_budget" | "unknown_quota" | "cycle" | "too_many" | "namespace_required" | "rate_limited" | "internal" | "unreadable_row" | "store_unavailable" | "shutting_down" | "overloaded";
   /** This occurrence, for people. May change. */
   detail: string;
   /** For stale_lease: the holder of the current lease. */

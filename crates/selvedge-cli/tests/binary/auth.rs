@@ -15,6 +15,7 @@ use std::process::Command;
 on_each_store!(
     every_route_answers_the_roles_that_have_its_permission_and_refuses_the_others,
     what_belongs_to_another_namespace_is_not_found,
+    only_administrators_create_namespaces_unless_the_server_is_told_otherwise,
     keys_outlive_a_restart_and_keep_the_server_closed_without_the_admin_key,
     no_key_and_no_token_is_in_a_log_an_event_or_an_answer,
 );
@@ -88,7 +89,12 @@ fn every_route_answers_the_roles_that_have_its_permission_and_refuses_the_others
         let cell = |who: &str, answer: &Answer| format!("{method} {path} as {who}: {}", answer.body);
         for (role, key) in &keys {
             let answer = call(&server.url, Some(key), method, &path, &body);
-            assert_eq!(answer.status == 403, !is_allowed(*role, route), "{}", cell(role.as_str(), &answer));
+            assert_eq!(
+                answer.status == 403,
+                !is_allowed(*role, false, route),
+                "{}",
+                cell(role.as_str(), &answer)
+            );
             assert!(![401, 500].contains(&answer.status), "{}", cell(role.as_str(), &answer));
         }
         let answer = call(&server.url, None, method, &path, &body);
@@ -100,6 +106,37 @@ fn every_route_answers_the_roles_that_have_its_permission_and_refuses_the_others
         );
         assert!(answer.head.contains("www-authenticate: bearer"), "{}", answer.head);
     }
+}
+
+fn only_administrators_create_namespaces_unless_the_server_is_told_otherwise(place: &impl Place) {
+    let submit = |server: &Server, namespace: &str| {
+        let arguments = ["submit", "k", "--server", &server.url, "--key", ADMIN, "--namespace", namespace];
+        command().args(arguments).output().expect("the command runs")
+    };
+    let server = start(place);
+    for name in ["typo", "*"] {
+        let refused = submit(&server, name);
+        let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success(), "{message}");
+        assert!(message.contains("selvedge namespaces set NAME"), "{message}");
+    }
+    let names = |server: &Server| {
+        let listed = call(&server.url, Some(ADMIN), "GET", "/v1/admin/namespaces", &Value::Null).json();
+        let items = listed["items"].as_array().expect("a list").clone();
+        items.iter().map(|item| text(&item["name"])).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&server), ["default"]);
+    let set = ["namespaces", "set", "typo", "--server", &server.url, "--key", ADMIN];
+    assert!(command().args(set).output().expect("the command runs").status.success());
+    assert!(submit(&server, "typo").status.success());
+    drop(server);
+
+    let mut told = serve(place);
+    told.arg("--create-namespaces").env("SELVEDGE_ADMIN_KEY", ADMIN);
+    let server = Server::spawn(told);
+    assert!(submit(&server, "named").status.success());
+    assert!(!submit(&server, "*").status.success());
+    assert_eq!(names(&server), ["default", "named", "typo"]);
 }
 
 fn what_belongs_to_another_namespace_is_not_found(place: &impl Place) {

@@ -9,6 +9,7 @@ macro_rules! conformance_cases {
         $($then)::+! { $($rest)*
             execution::submission: {
                 a_submission_is_read_back_with_every_field_and_its_payload_byte_for_byte
+                an_id_of_another_namespace_is_taken_whatever_it_names
                 input_and_result_of_the_largest_size_are_kept_byte_for_byte
                 a_null_result_is_not_a_missing_result
                 a_replay_clears_the_result
@@ -33,6 +34,7 @@ macro_rules! conformance_cases {
                 a_revoked_key_keeps_its_first_time_and_has_one_event
                 the_use_of_a_key_is_recorded_and_changes_nothing_else
                 a_repeated_creation_creates_no_second_key
+                a_deleted_namespace_is_removed_from_older_keys_and_no_newer_ones
             }
             execution::bulk_jobs: {
                 a_job_is_read_back_with_every_field
@@ -45,6 +47,7 @@ macro_rules! conformance_cases {
                 a_repeated_start_names_the_first_job
                 jobs_are_listed_by_namespace_newest_first
                 an_emptied_namespace_has_no_executions_flows_or_other_rows
+                a_deletion_cannot_be_stopped_and_one_that_was_stopped_continues
             }
             execution::debounce: {
                 a_further_submission_replaces_the_input_and_restarts_the_delay
@@ -213,6 +216,8 @@ macro_rules! conformance_cases {
             execution::interning: {
                 concurrent_interning_gives_a_namespace_one_id
                 the_settings_of_a_namespace_are_its_own_and_have_defaults
+                a_deletion_that_has_begun_is_not_undone
+                a_name_that_was_deleted_gets_a_new_id_and_the_old_rows_stay_apart
                 classes_that_differ_in_any_part_have_different_ids
                 a_reader_that_sees_a_class_has_seen_all_earlier_ones
                 the_first_classes_of_a_lane_have_no_pool_and_later_ones_share_one

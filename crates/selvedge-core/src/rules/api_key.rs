@@ -1,4 +1,4 @@
-//! Creates and revokes API keys. The secret itself never enters a rule: the row has its digest, the event has neither.
+//! Creates and revokes API keys, and removes deleted namespaces from them. The secret itself never enters a rule: the row has its digest, the event has neither.
 
 use super::keyed::Repeatable;
 use crate::api_key::{ApiKey, ApiKeyId};
@@ -105,5 +105,49 @@ impl Rule for RevokeApiKey {
         work.put_api_key(key.clone());
         work.emit(self.namespace, fact, Some(self.actor.clone()));
         Ok(key)
+    }
+}
+
+/// Removes a deleted namespace from a key. A key that has no other is revoked.
+#[derive(Clone, Debug)]
+pub struct RemoveNamespaceFromKey {
+    /// The namespace in whose event log a revocation is recorded.
+    pub namespace: NamespaceId,
+    /// The key.
+    pub id: ApiKeyId,
+    /// The name of the deleted namespace.
+    pub name: Name,
+    /// A key that was created after this time is left alone: it is of a later namespace with the same name.
+    pub created_by: Timestamp,
+    /// The administrator who deleted the namespace.
+    pub actor: Option<Name>,
+}
+
+impl Rule for RemoveNamespaceFromKey {
+    /// True if the key was changed.
+    type Reply = bool;
+    const PHASE: Phase = Phase::Operators;
+
+    fn profile(&self) -> Profile {
+        Profile::weighing(1)
+    }
+
+    fn needs(&self, _work: &Work, needs: &mut Needs) {
+        needs.queries.api_keys.push(self.id);
+    }
+
+    fn decide(&self, work: &mut Work) -> bool {
+        let loses = |key: &&ApiKey| key.loses(&self.name, self.created_by);
+        let Some(mut key) = work.api_key(self.id).filter(loses).cloned() else { return false };
+        if key.namespaces.len() > 1 {
+            key.namespaces.retain(|name| *name != self.name);
+            work.put_api_key(key);
+            return true;
+        }
+        key.revoked_at = Some(work.now());
+        let fact = Fact::ApiKeyRevoked { key: key.id, name: key.name.clone() };
+        work.put_api_key(key);
+        work.emit(self.namespace, fact, self.actor.clone());
+        true
     }
 }

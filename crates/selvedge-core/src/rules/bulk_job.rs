@@ -90,14 +90,14 @@ fn new_job(id: BulkJobId, namespace: NamespaceId, spec: BulkJobSpec, now: Timest
     }
 }
 
-/// Saves a new job.
+/// Saves a job that runs from now on.
 fn start(job: &BulkJob, work: &mut Work) {
     let fact = Fact::BulkJobStarted { job: job.id, action: job.spec.action.as_str().into() };
     work.put_bulk_job(job.clone());
     work.emit(job.namespace, fact, Some(job.spec.actor.clone()));
 }
 
-/// Starts the job that deletes a namespace, unless it was started before.
+/// Starts the job that deletes a namespace, unless it was started before. Continues one that was stopped.
 #[derive(Clone, Debug)]
 pub struct StartDeletion {
     /// The id of the job, which the namespace stores.
@@ -125,8 +125,16 @@ impl Rule for StartDeletion {
     }
 
     fn decide(&self, work: &mut Work) -> Self::Reply {
-        if let Some(known) = work.bulk_job(self.id) {
-            return known.clone();
+        if let Some(known) = work.bulk_job(self.id).cloned() {
+            return match known.state {
+                BulkJobState::Running | BulkJobState::Completed => known,
+                BulkJobState::Stopped => {
+                    let (state, due_at) = (BulkJobState::Running, work.now());
+                    let job = BulkJob { state, ended_at: None, due_at, ..known };
+                    start(&job, work);
+                    job
+                }
+            };
         }
         let spec = BulkJobSpec {
             action: BulkJobAction::DeleteNamespace { name: self.name.clone() },
@@ -140,7 +148,8 @@ impl Rule for StartDeletion {
     }
 }
 
-/// Stops a job. One that has ended stays as it is.
+/// Stops a job. One that has ended stays as it is. The deletion of a namespace cannot be stopped: a namespace that is deleted in part
+/// would be of no use.
 #[derive(Clone, Debug)]
 pub struct StopBulkJob {
     /// The namespace.
@@ -168,6 +177,11 @@ impl Rule for StopBulkJob {
         let Some(mut job) = work.bulk_job(self.id).filter(own).cloned() else {
             return Err(Refusal::NotFound { what: "bulk job".into(), id: self.id.to_string() });
         };
+        if let BulkJobAction::DeleteNamespace { name } = &job.spec.action
+            && job.state == BulkJobState::Running
+        {
+            return Err(Refusal::CannotStop { job: self.id, namespace: name.to_string() });
+        }
         if job.state == BulkJobState::Running {
             end(&mut job, BulkJobState::Stopped, Some(self.actor.clone()), work);
         }

@@ -68,6 +68,9 @@ impl Rule for Grow {
                 );
                 return Err(Refusal::field(&format!("/nodes/{index}/name"), detail));
             }
+            if let Some(id) = node.submission.id() {
+                work.refuse_foreign_id(self.namespace, id, &format!("/nodes/{index}/id"))?;
+            }
             if let Some(id) = node.submission.id().filter(|id| matches!(work.find(*id), Ok(Some(_)))) {
                 return Err(Refusal::IdempotencyMismatch {
                     pointer: format!("/nodes/{index}/id"),
@@ -262,6 +265,9 @@ impl Spawn {
                 planned.ids[index] = id;
                 spawned_before[index] = true;
                 continue;
+            }
+            if let Some(id) = node.submission.id() {
+                work.refuse_foreign_id(parent.namespace, id, &format!("/nodes/{index}/id"))?;
             }
             if let Some(id) = node.submission.id().filter(|id| matches!(work.find(*id), Ok(Some(_)))) {
                 return Err(Refusal::IdempotencyMismatch {

@@ -169,10 +169,10 @@ impl Submit {
         submission: &Submission,
         work: &mut Work,
     ) -> Result<Submitted, Refusal> {
+        work.refuse_foreign_id(self.namespace, item.id, "/id")?;
         if let Some(row) = work.find(item.id)? {
             let generated = submission.id.is_none();
-            let same =
-                row.namespace == self.namespace && (generated || row.spec.digest == Some(submission.digest));
+            let same = generated || row.spec.digest == Some(submission.digest);
             return match same {
                 true => Ok(Submitted {
                     execution: row.clone(),

@@ -187,8 +187,9 @@ impl SubmitFlow {
 
     fn decide_new(&self, work: &mut Work) -> Result<FlowSubmitted, Refusal> {
         let generated = self.submission.id.is_none();
+        work.refuse_foreign_id(self.namespace, ExecutionId(self.id.0), "/id")?;
         if let Some(flow) = work.find_flow(self.id) {
-            if flow.namespace == self.namespace && flow.spec.digest == self.submission.digest {
+            if flow.spec.digest == self.submission.digest {
                 return Ok(FlowSubmitted {
                     flow: flow.clone(),
                     duplicate: !(generated && self.may_have_committed(work)),
@@ -209,6 +210,9 @@ impl SubmitFlow {
             });
         }
         for (index, id) in self.planned.plan.ids().enumerate() {
+            if let Some(id) = id {
+                work.refuse_foreign_id(self.namespace, id, &format!("/nodes/{index}/id"))?;
+            }
             if let Some(id) = id.filter(|id| matches!(work.find(*id), Ok(Some(_)) | Err(_))) {
                 return Err(Refusal::IdempotencyMismatch {
                     pointer: format!("/nodes/{index}/id"),

@@ -336,6 +336,22 @@ impl Work {
         Ok(self.executions.get(&id))
     }
 
+    /// Refuses an id that an execution or a flow of another namespace has. The refusal says nothing about it: callers must not learn
+    /// about other namespaces.
+    pub fn refuse_foreign_id(
+        &self,
+        namespace: NamespaceId,
+        id: ExecutionId,
+        pointer: &str,
+    ) -> Result<(), Refusal> {
+        let execution = self.find(id).ok().flatten().map(|row| row.namespace);
+        let flow = self.find_flow(FlowId(id.0)).map(|flow| flow.namespace);
+        match execution.into_iter().chain(flow).any(|of| of != namespace) {
+            true => Err(Refusal::IdTaken { pointer: pointer.into() }),
+            false => Ok(()),
+        }
+    }
+
     /// Returns the input of an execution, or its size, if it is loaded.
     pub fn input(&self, id: ExecutionId) -> Option<&Payload> {
         self.executions.entry(&id)?.extra.input.as_ref()

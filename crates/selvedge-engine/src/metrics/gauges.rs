@@ -155,6 +155,7 @@ impl GaugeReader {
 
 async fn read(engine: &Inner) -> Result<Gauges, Error> {
     let mut namespaces = engine.store.namespaces().await?;
+    namespaces.retain(|(_, name)| !selvedge_store::is_retired(name));
     namespaces.sort_unstable();
     let mut gauges =
         Gauges { unmeasured: namespaces.len().saturating_sub(NAMESPACES_MAX), ..Gauges::default() };

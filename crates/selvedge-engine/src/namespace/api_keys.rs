@@ -10,7 +10,7 @@ use selvedge_core::rules::api_key::{CreateApiKey, RevokeApiKey};
 use selvedge_core::rules::keyed::Answered;
 use selvedge_core::web_session::SessionKey;
 use selvedge_core::{Name, Role, Timestamp};
-use selvedge_store::SecretPlace;
+use selvedge_store::{SecretPlace, is_retired};
 use uuid::Uuid;
 
 /// The number of keys that are read at once.
@@ -42,8 +42,11 @@ impl KeyedCalls<'_> {
     ) -> Result<Answered<CreatedApiKey>, Error> {
         let name = Name::parse("/name", &draft.name, NAME_LIMIT)?;
         let namespaces = check_namespaces(draft.role, &draft.namespaces)?;
+        let mut handles = Vec::new();
         for namespace in namespaces.iter().filter(|name| name.as_str() != EVERY_NAMESPACE) {
-            self.namespace.engine().namespace(namespace).await?.create_again().await?;
+            let handle = self.namespace.engine().namespace(namespace).await?;
+            handle.refuse_deletion().await?;
+            handles.push(handle);
         }
         let mut random = [0; RANDOM_BYTES];
         getrandom::fill(&mut random)
@@ -61,7 +64,15 @@ impl KeyedCalls<'_> {
             revoked_at: None,
         };
         let (namespace, actor) = (self.namespace.id(), actor.clone());
-        let Answered { done, duplicate } = self.run(CreateApiKey { namespace, key, actor }).await?;
+        let create = CreateApiKey { namespace, key, actor: actor.clone() };
+        let Answered { done, duplicate } = self.run(create).await?;
+        // A deletion that began meanwhile may have looked at the keys before this one was there.
+        for handle in handles {
+            if let Err(refused) = handle.refuse_deletion().await {
+                self.namespace.revoke_api_key(done.id, None, &actor).await?;
+                return Err(refused);
+            }
+        }
         Ok(Answered { done: (done, (!duplicate).then_some(text)), duplicate })
     }
 }
@@ -120,9 +131,10 @@ impl Engine {
         }
     }
 
-    /// Returns all namespaces with their names, in the order of the names.
+    /// Returns all namespaces in the order of their names, also those that were deleted and not created again.
     pub async fn list_namespaces(&self) -> Result<Vec<Namespace>, Error> {
         let mut names = self.inner.store.namespaces().await?;
+        names.retain(|(_, name)| !is_retired(name));
         names.sort_by(|(_, a), (_, b)| a.cmp(b));
         Ok(names.into_iter().map(|(id, name)| Namespace::new(self.clone(), id, name)).collect())
     }

@@ -1,4 +1,7 @@
-//! Deletes a namespace, and creates a deleted one again.
+//! Deletes a namespace.
+//!
+//! The namespace is marked first, and its job is started after that. A server that crashes in between leaves a namespace that takes
+//! no calls and has no job; deleting it again starts the job.
 
 use super::Namespace;
 use crate::Error;
@@ -17,34 +20,30 @@ impl Namespace {
         Ok(self.known_settings().await?.deletion.is_some())
     }
 
-    /// Creates a deleted namespace again. Refuses one that is being deleted.
-    pub(super) async fn create_again(&self) -> Result<(), Error> {
-        match self.settings().await?.deletion {
-            None => Ok(()),
-            Some(Deletion::Done) => self.set_settings(NamespaceSettings::default()).await,
+    /// Refuses a namespace that is being deleted, or was deleted meanwhile.
+    pub(super) async fn refuse_deletion(&self) -> Result<(), Error> {
+        let detail = match self.settings().await?.deletion {
+            None => return Ok(()),
             Some(Deletion::Running(job)) => {
-                let detail =
-                    format!("has {:?}, which bulk job {job} deletes; wait until it has ended", self.name());
-                Err(Refusal::field("/namespaces", detail).into())
+                format!("has {:?}, which bulk job {job} deletes; wait until it has ended", self.name())
             }
-        }
+            Some(Deletion::Done) => format!("has {:?}, which was just deleted; try again", self.name()),
+        };
+        Err(Refusal::field("/namespaces", detail).into())
     }
 
-    /// Deletes `target` with everything in it, as a bulk job of this namespace. A repeated call returns the same job.
+    /// Deletes `target` with everything in it, as a bulk job of this namespace. A repeated call returns the same job, and continues
+    /// one that was stopped.
     pub async fn delete_namespace(&self, target: &Namespace, actor: &Name) -> Result<BulkJob, Error> {
-        let settings = target.settings().await?;
-        let id = match settings.deletion {
-            Some(Deletion::Done) => {
-                let (what, id) = ("namespace".into(), target.name().to_string());
-                return Err(Refusal::NotFound { what, id }.into());
-            }
-            Some(Deletion::Running(id)) => id,
-            None => {
-                let id = BulkJobId(Uuid::now_v7());
-                let deletion = Some(Deletion::Running(id));
-                target.set_settings(NamespaceSettings { deletion, ..settings }).await?;
-                id
-            }
+        let mut settings = target.settings().await?;
+        if settings.deletion.is_none() {
+            let deletion = Some(Deletion::Running(BulkJobId(Uuid::now_v7())));
+            // Another server may have marked it first; then its job is the one.
+            settings = target.set_settings(NamespaceSettings { deletion, ..settings }).await?;
+        }
+        let Some(Deletion::Running(id)) = settings.deletion else {
+            let (what, id) = ("namespace".into(), target.name().to_string());
+            return Err(Refusal::NotFound { what, id }.into());
         };
         let (name, actor) = (target.name().clone(), actor.clone());
         self.run(StartDeletion { id, namespace: self.id(), target: target.id(), name, actor }).await

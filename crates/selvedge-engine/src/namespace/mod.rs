@@ -4,6 +4,7 @@ mod api_keys;
 mod bulk_jobs;
 mod claims;
 mod counts;
+pub(crate) mod creation;
 mod deletion;
 mod events;
 mod executions;

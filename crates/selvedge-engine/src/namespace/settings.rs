@@ -1,10 +1,11 @@
 //! The settings of a namespace: defaults for what its callers leave out.
 //!
-//! A server keeps the settings for a second, so a change reaches the other servers within that time. Submissions read
-//! nothing: a change of the retention reaches those through other servers within half a minute.
+//! A server keeps the settings for a second, so a change reaches the other servers within that time. Submissions use older
+//! ones: a change of the retention, and the deletion of a namespace, reach those through other servers within half a minute.
 
 use super::Namespace;
 use crate::Error;
+use crate::registry::NOTICED_WITHIN;
 use selvedge_core::Draft;
 use selvedge_core::plan::GraphDraft;
 use selvedge_core::rules::report::Op;
@@ -13,24 +14,24 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// The age at which settings are read again in the background, where old ones will do.
-const REFRESHED_AFTER: Duration = Duration::from_secs(30);
+const REFRESHED_AFTER: Duration = Duration::from_secs(25);
 /// The longest time for which settings are not read again.
 const KEPT_FOR: Duration = Duration::from_secs(1);
 
 impl Namespace {
     /// Returns the settings of the namespace as they are stored.
     pub async fn settings(&self) -> Result<NamespaceSettings, Error> {
+        let read_at = Instant::now();
         let settings = self.inner().store.namespace_settings(self.id()).await?;
-        self.inner().registry.keep_settings(self.id(), settings, Instant::now());
+        self.inner().registry.keep_settings(self.id(), settings, read_at);
         Ok(settings)
     }
 
-    /// Replaces the settings of the namespace.
-    pub async fn set_settings(&self, settings: NamespaceSettings) -> Result<(), Error> {
+    /// Replaces the settings of the namespace, unless that would undo its deletion. Returns those that it has then.
+    pub async fn set_settings(&self, settings: NamespaceSettings) -> Result<NamespaceSettings, Error> {
         settings.check()?;
         self.inner().store.configure_namespace(self.id(), settings).await?;
-        self.inner().registry.keep_settings(self.id(), settings, Instant::now());
-        Ok(())
+        self.settings().await
     }
 
     /// Gives submissions the defaults of the namespace and of the server.
@@ -53,15 +54,15 @@ impl Namespace {
         self.add_defaults(graph.nodes.iter_mut().map(|node| &mut node.draft)).await
     }
 
-    /// Returns settings that may be some time old. Only the first call of a namespace waits for the store: a later one that
-    /// finds them old lets them be read in the background.
+    /// Returns settings that were read at most [`NOTICED_WITHIN`] ago. In a namespace that is in use no call waits for the store: one
+    /// that finds them old lets them be read in the background.
     pub(super) async fn known_settings(&self) -> Result<NamespaceSettings, Error> {
         let registry = &self.inner().registry;
-        let Some(known) = registry.settings_since(self.id(), None) else { return self.settings().await };
-        let since = Instant::now().checked_sub(REFRESHED_AFTER);
-        if registry.settings_since(self.id(), since).is_none() {
-            // Others who find them old meanwhile do not read them, too.
-            registry.keep_settings(self.id(), known, Instant::now());
+        let now = Instant::now();
+        let known = registry.settings_since(self.id(), now.checked_sub(NOTICED_WITHIN));
+        let Some(known) = known else { return self.settings().await };
+        let since = now.checked_sub(REFRESHED_AFTER);
+        if since.is_some_and(|since| registry.should_read_settings(self.id(), since)) {
             let namespace = self.clone();
             tokio::spawn(async move {
                 if let Err(error) = namespace.settings().await {

@@ -5,6 +5,7 @@
 
 use super::runtime::{ReconcilerContext, RowId};
 use super::{PAGE, Reconciler, Tally};
+use crate::namespace::creation::{self, DEFAULT_NAMESPACE};
 use crate::namespace::planned_graph;
 use crate::request::fields::{Fields, InvalidBody};
 use crate::request::graph::read_flow;
@@ -18,14 +19,12 @@ use selvedge_core::rules::inbox::{InboxRequest, TakeIn, TakenIn};
 use selvedge_core::rules::submit::{Submit, SubmitItem};
 use selvedge_core::rules::submit_flow::{FlowSubmission, SubmitFlow};
 use selvedge_core::{Class, ClassId, ExecutionId, FlowId, Name, NamespaceId, Refusal, Submission, Timestamp};
-use selvedge_store::Overview;
+use selvedge_store::{Error as StoreError, Overview};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// The time after which a tick begins no further page. The next tick continues at once.
 const RUN_FOR: Duration = Duration::from_secs(2);
-/// The namespace whose log records the refusal of a row for a name that no namespace can have.
-const DEFAULT_NAMESPACE: &str = "default";
 
 /// Takes in the rows of the inbox.
 pub struct Inbox;
@@ -100,7 +99,7 @@ async fn take_in(context: &ReconcilerContext, page: Vec<InboxEntry>) -> Result<T
 /// The namespaces of a page of rows.
 struct Homes {
     known: HashMap<Name, Home>,
-    /// The namespace for rows whose own has an invalid name.
+    /// The namespace whose log records the refusal of rows whose own does not exist.
     default: NamespaceId,
 }
 
@@ -115,18 +114,27 @@ struct Home {
 
 impl Homes {
     async fn read(context: &ReconcilerContext, page: &[InboxEntry]) -> Result<Homes, Error> {
-        let registry = context.committer.registry();
-        let default = registry.namespace(&Name::trusted(DEFAULT_NAMESPACE)).await?;
+        let open = async |name: &Name| {
+            creation::open(&*context.store, &context.committer, context.create_namespaces, name).await
+        };
+        let default = open(&Name::trusted(DEFAULT_NAMESPACE)).await?;
+        let default =
+            default.ok_or_else(|| StoreError::Failed("the namespace default was deleted".into()))?;
         let mut known = HashMap::new();
         for name in page.iter().map(|entry| &entry.row.namespace) {
             if known.contains_key(name) || Name::parse("/namespace", name, NAME_LIMIT).is_err() {
                 continue;
             }
-            let namespace = registry.namespace(name).await?;
-            let settings = context.store.namespace_settings(namespace).await?;
-            let missing = || Refusal::NotFound { what: "namespace".into(), id: name.to_string() };
-            let refusal = settings.deletion.map(|_| missing());
-            known.insert(name.clone(), Home { namespace, retention_ms: settings.retention_ms, refusal });
+            let found = open(name).await?;
+            let settings = match found {
+                Some(namespace) => Some(context.store.namespace_settings(namespace).await?),
+                None => None,
+            };
+            let missing = || Refusal::UnknownNamespace { namespace: name.to_string() };
+            let exists = settings.is_some_and(|settings| settings.deletion.is_none());
+            let refusal = (!exists).then(missing);
+            let retention_ms = settings.and_then(|settings| settings.retention_ms);
+            known.insert(name.clone(), Home { namespace: found.unwrap_or(default), retention_ms, refusal });
         }
         Ok(Homes { known, default })
     }

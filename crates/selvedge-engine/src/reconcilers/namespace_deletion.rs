@@ -2,15 +2,15 @@
 //!
 //! Every step decides by what the store has now, so it does not matter where an earlier one was interrupted. The namespace is
 //! marked before the job starts. Servers notice the mark within half a minute and refuse calls from then on; until that time
-//! has passed the job looks again for what they accepted meanwhile.
+//! has passed the job looks again for what they accepted meanwhile. The job cannot be stopped.
 
 use super::runtime::ReconcilerContext;
 use crate::Error;
 use crate::namespace::MARK_NOTICED_MS;
+use crate::namespace::creation::KeysOf;
 use selvedge_core::bulk_job::{BulkJob, BulkJobAction, BulkJobState};
 use selvedge_core::filter::{Filter, Payloads};
 use selvedge_core::flow::FlowFilter;
-use selvedge_core::rules::api_key::RevokeApiKey;
 use selvedge_core::rules::bulk_job::{AdvanceBulkJob, EmptyNamespace};
 use selvedge_core::rules::flow::ForgetFlow;
 use selvedge_core::rules::schedule::DeleteSchedule;
@@ -30,6 +30,12 @@ const PAUSE_MS: i64 = 500;
 /// Empties the namespace of a job until it is empty or the time is over. Returns the number of chunks that were done.
 pub async fn empty(context: &ReconcilerContext, mut job: BulkJob, until: Instant) -> Result<u64, Error> {
     let mut chunks = 0;
+    // A server that crashed between the last two steps has left the job. The name may have been used again since.
+    let settings = context.store.namespace_settings(job.spec.filter.namespace).await?;
+    if settings.deletion == Some(Deletion::Done) {
+        end(context, job).await?;
+        return Ok(1);
+    }
     // First, so that no schedule submits more.
     delete_sources(context, &job).await?;
     loop {
@@ -106,8 +112,8 @@ async fn delete_sources(context: &ReconcilerContext, job: &BulkJob) -> Result<()
     }
 }
 
-/// Deletes a page of flows with their members, revokes keys of this namespace alone, and deletes rows of other kinds. Returns
-/// how many were deleted.
+/// Deletes a page of flows with their members, removes the namespace from keys, and deletes rows of other kinds. Returns how
+/// many were deleted or changed.
 async fn delete_others(context: &ReconcilerContext, job: &BulkJob) -> Result<u64, Error> {
     let namespace = job.spec.filter.namespace;
     let mut deleted = 0;
@@ -124,26 +130,16 @@ async fn delete_others(context: &ReconcilerContext, job: &BulkJob) -> Result<u64
     if !flows.is_empty() {
         return Ok(deleted);
     }
-    deleted += revoke_keys(context, job).await?;
+    deleted += remove_from_keys(context, job).await?;
     Ok(deleted + context.store.delete_rest_of_namespace(namespace, PAGE).await?)
 }
 
-/// Revokes the API keys that are of this namespace alone.
-async fn revoke_keys(context: &ReconcilerContext, job: &BulkJob) -> Result<u64, Error> {
+/// Removes the namespace from the API keys that have it, and revokes those that have no other. Keys that are newer than the job are of
+/// a later namespace with the same name.
+async fn remove_from_keys(context: &ReconcilerContext, job: &BulkJob) -> Result<u64, Error> {
     let BulkJobAction::DeleteNamespace { name } = &job.spec.action else { return Ok(0) };
-    let (mut revoked, mut after) = (0, None);
-    loop {
-        let keys = context.store.api_keys(after, PAGE).await?;
-        for key in keys.iter().filter(|key| key.revoked_at.is_none() && key.namespaces == [name.clone()]) {
-            let (namespace, actor) = (job.namespace, job.spec.actor.clone());
-            let revoke = RevokeApiKey { namespace, id: key.id, within: None, actor };
-            revoked += u64::from(run(context, revoke).await?.is_ok());
-        }
-        match keys.last() {
-            Some(last) if keys.len() == PAGE as usize => after = Some(last.id),
-            Some(_) | None => return Ok(revoked),
-        }
-    }
+    let keys = KeysOf { name, created_by: job.created_at, log: job.namespace, actor: Some(&job.spec.actor) };
+    keys.remove(&*context.store, &context.committer).await
 }
 
 /// Reports whether nothing is left and nothing can be added any more.
@@ -160,6 +156,10 @@ async fn is_finished(context: &ReconcilerContext, job: &BulkJob) -> Result<bool,
 async fn finish(context: &ReconcilerContext, job: BulkJob) -> Result<(), Error> {
     let settings = NamespaceSettings { deletion: Some(Deletion::Done), ..NamespaceSettings::default() };
     context.store.configure_namespace(job.spec.filter.namespace, settings).await?;
+    end(context, job).await
+}
+
+async fn end(context: &ReconcilerContext, job: BulkJob) -> Result<(), Error> {
     let end = AdvanceBulkJob { job, executions: Vec::new(), next: None, hands_over: false };
     run(context, end).await.map(drop)
 }

@@ -21,6 +21,7 @@
 
 use crate::{row, sql};
 use selvedge_core::{Class, ClassId, Name, NamespaceId};
+use selvedge_store::{is_retired, is_retired_form, retired_name};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
@@ -91,10 +92,20 @@ impl History {
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers namespaces that were read or written.
+    /// Remembers namespaces that were read or written. A name that has a new id was that of a deleted namespace before.
     pub fn learn_namespaces<'a>(&self, namespaces: impl Iterator<Item = &'a (NamespaceId, Name)>) {
-        let namespaces = namespaces.map(|(id, name)| (id.0, name.clone()));
-        self.known().namespaces.extend(namespaces);
+        let mut known = self.known();
+        for (id, name) in namespaces {
+            if known.namespaces.get(&id.0) == Some(name) {
+                continue;
+            }
+            for (old, known) in
+                known.namespaces.iter_mut().filter(|(old, known)| **old < id.0 && *known == name)
+            {
+                *known = retired_name(name, NamespaceId(*old));
+            }
+            known.namespaces.insert(id.0, name.clone());
+        }
     }
 
     /// Remembers classes that were read or written.
@@ -179,7 +190,9 @@ impl Known {
         let mut missing = false;
         for (id, name) in &self.namespaces {
             match namespaces.get(id) {
-                Some(found) if *found == name.as_str() => {}
+                Some(found) if *found == name.as_str() || is_retired_form(found, name) => {}
+                // The namespace was deleted and its name used again, and the database has lost that.
+                Some(found) if is_retired_form(name, found) => missing = true,
                 Some(found) => {
                     return Ok(Comparison::Other(format!("namespace {id} is {found}, not {name}")));
                 }
@@ -200,6 +213,10 @@ impl Known {
     async fn restore(&self, client: &mut Client) -> Result<(), Error> {
         let transaction = client.transaction().await?;
         transaction.batch_execute("lock table namespaces, classes in share row exclusive mode").await?;
+        for (id, name) in self.namespaces.iter().filter(|(_, name)| is_retired(name)) {
+            let retired = sql::NAMESPACES_RESTORE_RETIRED.as_str();
+            transaction.execute(retired, &[id, &name.as_str()]).await?;
+        }
         for (id, name) in &self.namespaces {
             transaction.execute(sql::NAMESPACES_RESTORE.as_str(), &[id, &name.as_str()]).await?;
         }

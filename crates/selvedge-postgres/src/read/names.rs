@@ -16,14 +16,20 @@ const LOCK_CLASSES: &str = "lock table classes in share row exclusive mode";
 const OLDEST_LOOKED_AT: i64 = 10_000;
 
 impl PostgresStore {
-    /// Two statements: the first waits for another server that inserts the same name, the second sees the committed row.
+    /// Several statements: the insert waits for another server that inserts the same name, and the query after it sees the
+    /// committed row.
     pub(crate) async fn intern_namespace(&self, name: &Name) -> Result<NamespaceId, Error> {
+        self.query_in_background(&sql::NAMESPACES_RETIRE, &[&name.as_str()]).await?;
         self.query_in_background(&sql::NAMESPACES_INSERT, &[&name.as_str()]).await?;
+        let found = self.find_namespace_named(name).await?;
+        found.ok_or_else(|| Error::Failed(format!("namespace {name} does not exist")))
+    }
+
+    pub(crate) async fn find_namespace_named(&self, name: &Name) -> Result<Option<NamespaceId>, Error> {
         let rows = self.query_in_background(&sql::NAMESPACES_FIND, &[&name.as_str()]).await?;
-        let row = rows.first().ok_or_else(|| Error::Failed(format!("namespace {name} does not exist")))?;
-        let id = NamespaceId(row.get(0));
-        self.history.learn_namespaces([(id, name.clone())].iter());
-        Ok(id)
+        let found = rows.first().map(|row| NamespaceId(row.get(0)));
+        self.history.learn_namespaces(found.map(|id| (id, name.clone())).iter());
+        Ok(found)
     }
 
     pub(crate) async fn list_namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {

@@ -118,3 +118,36 @@ async fn refused_submissions_are_listed_in_pages_deleted_by_operators_and_after_
     assert_eq!(server.engine.tick("inbox").await.expect("the tick succeeds").done, 4);
     assert_eq!(sql.number("select count(*) from inbox", &[]).await, 0);
 }
+
+#[tokio::test]
+async fn a_submission_into_an_unknown_namespace_waits_for_an_operator_and_creates_none() {
+    let sandbox = Sandbox::new();
+    let server = sandbox.server("server").await;
+    let sql = sandbox.plain().await;
+    let mut ids = Vec::new();
+    for namespace in ["typo", "*"] {
+        ids.push(submitted(&sql, &format!("submit('k', namespace => '{namespace}')")).await);
+    }
+    take_in(&server).await;
+    let names = server.engine.store().namespaces().await.expect("namespaces are read");
+    let names: Vec<&str> = names.iter().map(|(_, name)| name.as_str()).collect();
+    assert_eq!(names, ["default"], "none was created");
+    let codes = refusal_events(&server.namespace).await;
+    let codes: Vec<&str> = codes.iter().filter_map(|event| event.data["code"].as_str()).collect();
+    assert_eq!(codes, ["unknown_namespace"; 2]);
+
+    // Another server, and an administrator who creates the namespace there.
+    let other = sandbox.server("other").await;
+    let typo = other.engine.namespace("typo").await.expect("the namespace is created");
+    let refused = typo.refused_inbox(None, 9).await.expect("the list is read");
+    assert_eq!((refused.len(), problem(&refused[0]).0), (1, "unknown_namespace"));
+    typo.change_inbox_row(refused[0].row.number, InboxChange::Retry).await.expect("it waits again");
+    take_in(&server).await;
+    typo.get(ExecutionId(ids[0])).await.expect("it was taken in");
+
+    // An id of another namespace is refused without a word about what has it.
+    sql.run(&format!("insert into inbox (id, namespace, role, flow, body) values ('{}', 'default', 'a', false, '{{\"kind\": \"k\"}}')", ids[0])).await;
+    take_in(&server).await;
+    let listed = server.namespace.refused_inbox(None, 1).await.expect("the list is read");
+    assert_eq!(problem(&listed[0]), ("id_taken", Some("/id")));
+}

@@ -61,8 +61,8 @@ async fn a_role_submits_only_into_the_namespaces_that_it_was_given() {
     assert_eq!(refused(&sql, "submit('k')").await.0, denied);
     sql.run("reset role").await;
 
+    let orders = server.engine.namespace("orders").await.expect("the namespace is created");
     take_in(&server).await;
-    let orders = server.engine.namespace("orders").await.expect("the namespace exists");
     assert_eq!(count(&orders).await, 3);
     assert_eq!(count(&server.namespace).await, 0);
 

@@ -4,7 +4,7 @@ use crate::support::server::{Server, claim_of, claim_wait, ids};
 use crate::support::{LONG, PlainConnection, Sandbox, wait_until};
 use selvedge_engine::Error;
 use selvedge_engine::core::rules::claim::ClaimDraft;
-use selvedge_engine::core::{Draft, ExecutionId};
+use selvedge_engine::core::{Draft, ExecutionId, Name};
 use std::time::{Duration, Instant};
 
 fn in_lane(lane: &str) -> Draft {
@@ -114,4 +114,38 @@ async fn a_server_that_knows_a_class_by_an_id_that_now_is_another_one_does_nothi
     let of_b = submit(&restarted, in_lane("b")).await;
     assert_eq!(claim(&restarted, "b").await, [of_b]);
     assert_eq!(claim(&restarted, "c").await, [work]);
+}
+
+/// Ends all connections of a server, and waits until its new ones answer.
+async fn reconnect(sandbox: &Sandbox, plain: &PlainConnection, server: &Server, who: &str) {
+    plain
+        .run(&format!(
+            "select pg_terminate_backend(pid) from pg_stat_activity where application_name = '{}_{who}'",
+            sandbox.schema
+        ))
+        .await;
+    wait_until("the connections are gone", async || sandbox.connections(who).await == 0).await;
+    submit(server, in_lane("any")).await;
+}
+
+#[tokio::test]
+async fn a_server_that_knew_a_deleted_namespace_accepts_a_database_in_which_its_name_is_used_again() {
+    let sandbox = Sandbox::new();
+    let (one, other) = (sandbox.server("one").await, sandbox.server("other").await);
+    let plain = sandbox.plain().await;
+    let old = one.engine.namespace("trial").await.expect("it is created");
+    let known = other.engine.namespace("trial").await.expect("it exists");
+    assert_eq!(known.id(), old.id());
+    plain.run("update namespaces set deletion = 'done' where name = 'trial'").await;
+    let new = one.engine.store().namespace(&Name::trusted("trial")).await.expect("it is created again");
+    assert!(new > old.id());
+    reconnect(&sandbox, &plain, &other, "other").await;
+
+    // The database loses the new life of the name, and the first server, which knows it, inserts it again.
+    plain.run(&format!("delete from namespaces where id = {}", new.0)).await;
+    plain.run(&format!("update namespaces set name = 'trial' where id = {}", old.id().0)).await;
+    reconnect(&sandbox, &plain, &one, "one").await;
+    let found = one.engine.store().find_namespace(&Name::trusted("trial")).await.expect("it is read");
+    assert_eq!(found, Some(new));
+    reconnect(&sandbox, &plain, &other, "other").await;
 }

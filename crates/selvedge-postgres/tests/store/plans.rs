@@ -302,6 +302,8 @@ async fn every_statement_is_checked_except_inserts_and_reads_of_small_tables() {
             "namespaces/list",
             "namespaces/read",
             "namespaces/restore",
+            "namespaces/restore_retired",
+            "namespaces/retire",
             "namespaces/update",
             "outbox/upsert",
             "projection/lock",

@@ -31,6 +31,7 @@ use axum::http::{HeaderValue, header, request::Parts};
 use cache::{Entry, Keys};
 use principal::{HEADER, Picked, Principal, namespace_required, pick_without_keys};
 use selvedge_core::api_key::{ApiKey, KeyDigest, KeyText};
+use selvedge_core::bulk_job::{BulkJob, BulkJobAction};
 use selvedge_core::web_session::SessionKey;
 use selvedge_core::{Name, Permission, Role};
 use selvedge_engine::{Engine, Error, Namespace, Namespaces, ServerDefaults};
@@ -305,6 +306,14 @@ fn grant(request: &mut Request, entry: Arc<Entry>, permission: Permission, state
         );
         return Access::Refused(Problem::new(Code::Forbidden, detail));
     }
+    if permission == Permission::AdministerServer && !entry.principal.is_of_every_namespace() {
+        let detail = format!(
+            "the key {:?} is not of every namespace (*), which the permission to {} needs",
+            entry.principal.name,
+            permission.as_str()
+        );
+        return Access::Refused(Problem::new(Code::Forbidden, detail));
+    }
     let limit = state.auth.options.requests_per_second;
     if let Some(wait) = limit.and_then(|limit| state.auth.keys.count_request(&entry, limit)) {
         let detail =
@@ -421,9 +430,25 @@ impl FromRequestParts<AppState> for WorkerCaller {
 }
 
 impl Caller {
-    /// Reports whether the caller's role has a permission. Without keys every caller is an administrator.
+    /// Reports whether the caller has a permission. Without keys every caller is an administrator.
     pub fn may(&self, permission: Permission) -> bool {
         self.role().has(permission)
+            && (permission != Permission::AdministerServer || self.namespaces().is_none())
+    }
+
+    /// Reports whether the caller may know of a bulk job. The deletion of a namespace is shown to its administrators only, because it
+    /// names a namespace that other callers may not know.
+    pub fn sees(&self, job: &BulkJob) -> bool {
+        match &job.spec.action {
+            BulkJobAction::DeleteNamespace { name } => {
+                self.may(Permission::Administer) && self.check_namespace(name).is_ok()
+            }
+            BulkJobAction::Cancel { .. }
+            | BulkJobAction::Replay
+            | BulkJobAction::Priority { .. }
+            | BulkJobAction::Reschedule { .. }
+            | BulkJobAction::Tags { .. } => true,
+        }
     }
 
     /// Returns the options of webhooks.

@@ -23,9 +23,11 @@ pub struct Principal {
     /// The role.
     pub role: Role,
     scope: Scope,
+    /// Names of the key whose namespaces do not exist, or are being deleted.
+    missing: Vec<Name>,
 }
 
-/// The namespaces in which a role applies.
+/// The namespaces in which a role applies, as far as they exist.
 enum Scope {
     /// Every namespace.
     Every,
@@ -38,26 +40,36 @@ enum Scope {
 impl Principal {
     /// Returns the administrator of every namespace.
     pub fn administrator() -> Principal {
-        Principal { id: None, name: Name::trusted("admin"), role: Role::Admin, scope: Scope::Every }
+        let (scope, missing) = (Scope::Every, Vec::new());
+        Principal { id: None, name: Name::trusted("admin"), role: Role::Admin, scope, missing }
     }
 
     /// Returns the holder of a stored key.
     pub async fn of(key: &ApiKey, engine: &Engine) -> Result<Principal, Error> {
-        let open = async |name| Ok::<_, Error>(engine.namespace(name).await?.with_actor(key.name.clone()));
-        let scope = match &key.namespaces[..] {
+        let (mut members, mut missing) = (Vec::new(), Vec::new());
+        let names = key.namespaces.iter().filter(|_| !key.is_of_every_namespace());
+        for name in names {
+            match engine.known_namespace(name).await? {
+                Some(found) => members.push(found.with_actor(key.name.clone())),
+                None => missing.push(name.clone()),
+            }
+        }
+        let scope = match &members[..] {
             _ if key.is_of_every_namespace() => Scope::Every,
-            [only] => Scope::One(open(only).await?),
+            [only] if missing.is_empty() => Scope::One(only.clone()),
             several => {
                 let mut weighted = Vec::with_capacity(several.len());
-                for name in several {
-                    let member = open(name).await?;
-                    let weight = member.settings().await?.weight.unwrap_or(1);
-                    weighted.push((member, weight));
+                for member in several {
+                    let settings = member.settings().await?;
+                    match settings.deletion {
+                        None => weighted.push((member.clone(), settings.weight.unwrap_or(1))),
+                        Some(_) => missing.push(member.name().clone()),
+                    }
                 }
                 Scope::Several(Arc::new(engine.namespaces(weighted)))
             }
         };
-        Ok(Principal { id: Some(key.id), name: key.name.clone(), role: key.role, scope })
+        Ok(Principal { id: Some(key.id), name: key.name.clone(), role: key.role, scope, missing })
     }
 
     /// Reports whether another look at the store found the same: the same key, and the same weights.
@@ -73,53 +85,67 @@ impl Principal {
             }
             (Scope::Every | Scope::One(_) | Scope::Several(_), _) => false,
         };
-        self.id == other.id && self.role == other.role && same_scope
+        self.id == other.id && self.role == other.role && same_scope && self.missing == other.missing
     }
 
-    /// Returns the names of the namespaces; none for every namespace.
+    /// Returns the names of the namespaces, also of missing ones; none for every namespace.
     pub fn namespaces(&self) -> Option<Vec<Name>> {
         match &self.scope {
             Scope::Every => None,
             Scope::One(one) => Some(vec![one.name().clone()]),
             Scope::Several(some) => {
-                Some(some.members().iter().map(|(member, _)| member.name().clone()).collect())
+                let names = some.members().iter().map(|(member, _)| member.name());
+                Some(names.chain(&self.missing).cloned().collect())
             }
         }
+    }
+
+    /// Reports whether the role applies in every namespace.
+    pub fn is_of_every_namespace(&self) -> bool {
+        matches!(self.scope, Scope::Every)
     }
 
     /// Returns the namespace of a request: the one that its header names, else the only one of the key, else the default of
     /// an administrator. A key of several namespaces without the header gets all of them.
     pub async fn pick(&self, headers: &HeaderMap, engine: &Engine) -> Result<Picked, Problem> {
         let Some(named) = headers.get(HEADER) else {
-            return match &self.scope {
-                Scope::Every => Ok(Picked::One(self.open(DEFAULT_NAMESPACE, engine).await?)),
-                Scope::One(one) => Ok(Picked::One(one.clone())),
-                Scope::Several(some) => Ok(Picked::Several(some.clone())),
+            return match (&self.scope, self.missing.first()) {
+                (Scope::Every, _) => Ok(Picked::One(self.open(DEFAULT_NAMESPACE, engine).await?)),
+                (Scope::One(one), _) => Ok(Picked::One(one.clone())),
+                (Scope::Several(some), Some(missing)) if some.members().is_empty() => Err(unknown(missing)),
+                (Scope::Several(some), _) => Ok(Picked::Several(some.clone())),
             };
         };
         let named = std::str::from_utf8(named.as_bytes())
             .map_err(|_| Refusal::field(POINTER, "must be UTF-8 text"))?;
         let name = Name::parse(POINTER, named, NAME_LIMIT)?;
-        let forbidden = || {
-            let detail = format!("the key {:?} is not of the namespace {name:?}", self.name);
-            Problem::new(Code::Forbidden, detail)
-        };
-        match &self.scope {
-            Scope::Every => Ok(Picked::One(self.open(&name, engine).await?)),
-            Scope::One(one) => match *one.name() == name {
-                true => Ok(Picked::One(one.clone())),
-                false => Err(forbidden()),
-            },
+        let found = match &self.scope {
+            Scope::Every => return Ok(Picked::One(self.open(&name, engine).await?)),
+            Scope::One(one) => Some(one).filter(|one| *one.name() == name),
             Scope::Several(some) => {
-                let picked = some.members().iter().find(|(member, _)| *member.name() == name);
-                Ok(Picked::One(picked.ok_or_else(forbidden)?.0.clone()))
+                some.members().iter().map(|(member, _)| member).find(|member| *member.name() == name)
+            }
+        };
+        match found {
+            Some(found) => Ok(Picked::One(found.clone())),
+            None if self.missing.contains(&name) => Err(unknown(&name)),
+            None => {
+                let detail = format!("the key {:?} is not of the namespace {name:?}", self.name);
+                Err(Problem::new(Code::Forbidden, detail))
             }
         }
     }
 
-    async fn open(&self, name: &str, engine: &Engine) -> Result<Namespace, Error> {
-        Ok(engine.namespace(name).await?.with_actor(self.name.clone()))
+    async fn open(&self, name: &str, engine: &Engine) -> Result<Namespace, Problem> {
+        let name = Name::trusted(name);
+        let found = engine.open_namespace(&name).await?;
+        Ok(found.ok_or_else(|| unknown(&name))?.with_actor(self.name.clone()))
     }
+}
+
+/// Returns the problem of a request in a namespace that does not exist.
+pub fn unknown(name: &Name) -> Problem {
+    Problem::from(Refusal::UnknownNamespace { namespace: name.to_string() }).at(POINTER)
 }
 
 /// The namespaces of a request.

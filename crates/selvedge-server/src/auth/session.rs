@@ -9,6 +9,7 @@
 //! A browser adds the cookie to requests by itself. So a request with a method that changes something must prove that a page of
 //! this server sent it ([`is_same_origin`]); `SameSite=Strict` alone would trust other ports of the same host.
 
+use super::principal::unknown;
 use super::throttle::client_address;
 use super::{Connection, HEADER};
 use crate::AppState;
@@ -142,8 +143,19 @@ pub async fn sign_in(
         (None, Some(own)) => own.into_iter().next(),
         (named, _) => named,
     };
+    if let Some(named) = &namespace {
+        check_exists(named, state).await?;
+    }
     let expires_at = state.engine.store_time().plus_ms(LIFE_MS);
     Ok(Session { digest, expires_at, namespace })
+}
+
+/// Refuses a namespace that does not exist, in which no page could be shown.
+pub async fn check_exists(namespace: &Name, state: &AppState) -> Result<(), Problem> {
+    match state.engine.open_namespace(namespace).await? {
+        Some(_) => Ok(()),
+        None => Err(unknown(namespace)),
+    }
 }
 
 /// Lets the request act in the namespace of its session, unless it names another one.

@@ -85,12 +85,16 @@ fn access(operation: &Operation, routes: &[Route]) -> Access {
     };
     let permission = routes.iter().find(is_same).map_or(Permission::Open, |route| route.permission);
     if permission == Permission::Open {
-        return Access { role: None, security: Vec::<Node>::new().into(), problems: Vec::new() };
+        let security = Vec::<Node>::new().into();
+        return Access { role: None, is_of_server: false, security, problems: Vec::new() };
     }
     let role = Role::ALL.into_iter().find(|role| role.has(permission)).unwrap_or(Role::Admin);
     // A server without keys needs no credential.
     let security = vec![Node::object().with("key", Vec::<Node>::new()), Node::object()];
-    Access { role: Some(role.as_str()), security: security.into(), problems: credential_problems() }
+    let is_of_server = permission == Permission::AdministerServer;
+    let mut problems = credential_problems();
+    problems.push(Code::UnknownNamespace);
+    Access { role: Some(role.as_str()), is_of_server, security: security.into(), problems }
 }
 
 /// Returns the problems of a missing or invalid credential and of a role without the permission. The other codes with status

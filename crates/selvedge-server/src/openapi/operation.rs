@@ -243,7 +243,8 @@ impl Operation {
         let mut description = self.description.clone();
         if let Some(role) = access.role {
             let separator = if description.is_empty() { "" } else { "\n\n" };
-            description += &format!("{separator}Needs the role {role}.");
+            let scope = if access.is_of_server { " and a key of every namespace" } else { "" };
+            description += &format!("{separator}Needs the role {role}{scope}.");
             node.set("x-required-role", role);
         }
         if !description.is_empty() {
@@ -285,6 +286,8 @@ impl Operation {
 pub struct Access {
     /// The least role; none if the operation is open to everybody.
     pub role: Option<&'static str>,
+    /// True if the key must be of every namespace.
+    pub is_of_server: bool,
     /// The field `security` of the operation.
     pub security: Node,
     /// The problems of callers that may not use it.

@@ -134,7 +134,8 @@ pub async fn page(caller: Caller, mut query: Query) -> HandlerResult {
     let (views, next) = matches::search(&caller.namespace, &filter, after, PAGE).await?;
     let has_other_pages = cursor.is_some() || next.is_some();
     let total = Matches::count(&caller.namespace, &filter, views.len(), has_other_pages).await?;
-    let jobs = caller.namespace.bulk_jobs(None, selection::JOBS_READ).await?;
+    let mut jobs = caller.namespace.bulk_jobs(None, selection::JOBS_READ).await?;
+    jobs.retain(|job| caller.sees(job));
 
     let may_operate = caller.may(Permission::Operate);
     let next = next.map(format_cursor);

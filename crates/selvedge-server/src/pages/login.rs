@@ -86,6 +86,8 @@ fn is_address(byte: u8) -> bool {
 fn refused(next: &str, problem: Problem) -> Response {
     let status = match problem.status() {
         StatusCode::UNAUTHORIZED => StatusCode::FORBIDDEN,
+        // The namespace is missing, not the page.
+        StatusCode::NOT_FOUND => StatusCode::UNPROCESSABLE_ENTITY,
         other => other,
     };
     form(status, next, Some(problem.detail()))

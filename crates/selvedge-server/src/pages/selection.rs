@@ -72,7 +72,7 @@ pub fn jobs(jobs: &[BulkJob], now: Timestamp, may_operate: bool) -> Markup {
                             " · begun " (ago(job.created_at, now)) " by " (user_text(&job.spec.actor))
                             @if let Some(at) = job.ended_at { " · ended " (ago(at, now)) }
                         }
-                        @if may_operate && job.state == BulkJobState::Running {
+                        @if may_operate && job.state == BulkJobState::Running && job.spec.action.action().is_some() {
                             div.actions { (call_button(&format!("DELETE /v1/bulk-jobs/{}", job.id), "Stop", "Stopped.", Some("Stop the bulk job? What it has done stays done."), &[])) }
                         }
                     }

@@ -63,8 +63,8 @@ impl Part {
     fn is_shown_to(self, caller: &Caller) -> bool {
         match self {
             Part::About => true,
-            Part::Keys | Part::WaitpointKeys | Part::Namespaces => caller.may(Permission::Administer),
-            Part::Configuration => caller.may(Permission::Administer) && caller.namespaces().is_none(),
+            Part::Keys | Part::Namespaces => caller.may(Permission::Administer),
+            Part::WaitpointKeys | Part::Configuration => caller.may(Permission::AdministerServer),
         }
     }
 }
@@ -76,7 +76,10 @@ pub async fn page(State(state): State<AppState>, caller: Caller, mut query: Quer
     let part = query.parsed("show", &format!("must be one of {words}"), parse)?.unwrap_or(Part::About);
     query.finish()?;
     if !part.is_shown_to(&caller) {
-        let detail = format!("the role {} does not have the permission to see this", caller.role().as_str());
+        let detail = match caller.may(Permission::Administer) {
+            true => "only administrators of every namespace may see this".to_owned(),
+            false => format!("the role {} does not have the permission to see this", caller.role().as_str()),
+        };
         return Err(Problem::new(Code::Forbidden, detail));
     }
     let now = caller.namespace.now().await?;
@@ -107,7 +110,15 @@ async fn about(state: &AppState, caller: &Caller, now: Timestamp) -> Result<Mark
     let engine = caller.namespace.engine();
     let names: Vec<Name> = match caller.namespaces() {
         Some(own) => own,
-        None => engine.list_namespaces().await?.iter().map(|one| one.name().clone()).collect(),
+        None => {
+            let mut names = Vec::new();
+            for one in engine.list_namespaces().await? {
+                if !one.is_deleted().await? {
+                    names.push(one.name().clone());
+                }
+            }
+            names
+        }
     };
     let uncovered = engine.uncovered_namespaces().await?;
     let (batches, waiting_claims) = engine.activity();

@@ -10,6 +10,7 @@ use crate::wire::path::PathBulkJob;
 use crate::wire::problem::{Code, Problem};
 use crate::wire::query::Query;
 use axum::http::StatusCode;
+use selvedge_core::Refusal;
 use selvedge_core::bulk_job::{BulkJob, BulkJobAction, BulkJobId};
 use selvedge_core::filter::Filter;
 use selvedge_core::rules::keyed::Answered;
@@ -50,8 +51,17 @@ pub async fn list(caller: Caller, query: Query) -> HandlerResult {
     let NamePage { after, limit } = NamePage::read(query)?;
     let after = after.map(|after| Uuid::parse_str(&after).map(BulkJobId)).transpose();
     let after = after.map_err(|_| Problem::new(Code::InvalidCursor, "the cursor is not from this list"))?;
-    // Reads one job more than the page shows: it tells that another page follows.
-    let mut jobs = caller.namespace.bulk_jobs(after, limit + 1).await?;
+    // Finds one job more than the page shows: it tells that another page follows.
+    let (mut jobs, mut position, wanted) = (Vec::new(), after, limit as usize + 1);
+    loop {
+        let read = caller.namespace.bulk_jobs(position, limit + 1).await?;
+        position = read.last().map(|job| job.id);
+        let is_end = read.len() < wanted;
+        jobs.extend(read.into_iter().filter(|job| caller.sees(job)));
+        if is_end || jobs.len() >= wanted {
+            break;
+        }
+    }
     let more = jobs.len() > limit as usize;
     jobs.truncate(limit as usize);
     let last = jobs.last().filter(|_| more).map(|job| name_cursor(&job.id.to_string()));
@@ -61,13 +71,23 @@ pub async fn list(caller: Caller, query: Query) -> HandlerResult {
 /// `GET /v1/bulk-jobs/{id}`
 pub async fn get(caller: Caller, PathBulkJob(id): PathBulkJob, query: Query) -> HandlerResult {
     query.finish()?;
-    let job = caller.namespace.bulk_job(id).await?;
+    let job = find(&caller, id).await?;
     Ok(json::response(StatusCode::OK, |object| write(object, &job)))
 }
 
-/// `DELETE /v1/bulk-jobs/{id}`: stops a job. What it has done stays done.
+/// Returns a job that the caller may know of.
+async fn find(caller: &Caller, id: BulkJobId) -> Result<BulkJob, Problem> {
+    let job = caller.namespace.bulk_job(id).await?;
+    match caller.sees(&job) {
+        true => Ok(job),
+        false => Err(Refusal::NotFound { what: "bulk job".into(), id: id.to_string() }.into()),
+    }
+}
+
+/// `DELETE /v1/bulk-jobs/{id}`: stops a job. What it has done stays done. The deletion of a namespace cannot be stopped.
 pub async fn stop(caller: Caller, PathBulkJob(id): PathBulkJob, query: Query) -> HandlerResult {
     query.finish()?;
+    find(&caller, id).await?;
     let job = caller.namespace.keyed(None).stop_bulk_job(id, &caller.actor).await?;
     Ok(json::response(StatusCode::OK, |object| write(object, &job)))
 }

@@ -36,7 +36,7 @@ use axum::http::{HeaderValue, Method, Uri, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
-use selvedge_core::Permission::{Administer, Open, Operate, Read, Submit, Work};
+use selvedge_core::Permission::{Administer, AdministerServer, Open, Operate, Read, Submit, Work};
 use std::panic::AssertUnwindSafe;
 
 pub use executions::BATCH_MAX;
@@ -86,7 +86,7 @@ pub fn all_routes() -> Routes {
         .get("/openapi.json", Open, openapi::openapi)
         .get("/healthz", Open, health::healthz)
         .get("/readyz", Open, health::readyz)
-        .get("/metrics", Administer, metrics::metrics)
+        .get("/metrics", AdministerServer, metrics::metrics)
         .merge(pages::routes())
         .merge(execution_routes())
         .merge(waitpoint_routes())
@@ -169,8 +169,8 @@ fn admin_routes() -> Routes {
         .get("/v1/admin/namespaces/{name}", Administer, namespaces::get)
         .put("/v1/admin/namespaces/{name}", Administer, namespaces::put)
         .delete("/v1/admin/namespaces/{name}", Administer, namespaces::delete)
-        .get("/v1/admin/waitpoint-keys", Administer, waitpoints::list_keys)
-        .post("/v1/admin/waitpoint-keys/rotate", Administer, waitpoints::rotate_keys)
+        .get("/v1/admin/waitpoint-keys", AdministerServer, waitpoints::list_keys)
+        .post("/v1/admin/waitpoint-keys/rotate", AdministerServer, waitpoints::rotate_keys)
 }
 
 fn flow_routes() -> Routes {

@@ -47,20 +47,15 @@ pub async fn get(caller: Caller, PathName(name): PathName, query: Query) -> Hand
 /// Returns a namespace that exists, with its settings.
 async fn find(caller: &Caller, name: &str) -> Result<(Namespace, NamespaceSettings), Problem> {
     caller.check_namespace(name)?;
-    let engine = caller.namespace.engine();
+    let found = caller.namespace.engine().find_namespace(name).await?;
     let missing = || Refusal::NotFound { what: "namespace".into(), id: name.into() };
-    if !engine.has_namespace(name).await? {
-        return Err(missing().into());
-    }
-    let namespace = engine.namespace(name).await?;
+    let namespace = found.ok_or_else(missing)?;
     let settings = namespace.settings().await?;
-    match settings.deletion {
-        Some(Deletion::Done) => Err(missing().into()),
-        Some(Deletion::Running(_)) | None => Ok((namespace, settings)),
-    }
+    Ok((namespace, settings))
 }
 
-/// `DELETE /v1/admin/namespaces/{name}`: deletes the namespace with everything in it, as a bulk job.
+/// `DELETE /v1/admin/namespaces/{name}`: deletes the namespace with everything in it, as a bulk job. A repeated call continues a
+/// job that was stopped.
 pub async fn delete(caller: Caller, PathName(name): PathName, query: Query) -> HandlerResult {
     query.finish()?;
     let (namespace, _) = find(&caller, &name).await?;
@@ -85,18 +80,16 @@ pub async fn put(caller: Caller, PathName(name): PathName, body: RequestBody) ->
     settings.check()?;
     caller.check_namespace(&name)?;
     let engine = caller.namespace.engine();
-    let existed = engine.has_namespace(&name).await?;
-    let namespace = engine.namespace(&name).await?;
-    let status = match namespace.settings().await?.deletion {
-        None if existed => StatusCode::OK,
-        None | Some(Deletion::Done) => StatusCode::CREATED,
-        Some(Deletion::Running(job)) => {
-            let detail = format!("bulk job {job} deletes the namespace {name:?}; wait until it has ended");
-            return Err(Problem::new(Code::WrongState, detail));
-        }
-    };
-    namespace.set_settings(settings).await?;
-    Ok(json::response(status, |object| write(object, &name, settings)))
+    let existed = engine.find_namespace(&name).await?.is_some();
+    let stored = engine.namespace(&name).await?.set_settings(settings).await?;
+    if stored.deletion.is_some() {
+        let detail = format!(
+            "the namespace {name:?} is being deleted; wait until its bulk job has ended, or delete it again if the job was stopped"
+        );
+        return Err(Problem::new(Code::WrongState, detail));
+    }
+    let status = if existed { StatusCode::OK } else { StatusCode::CREATED };
+    Ok(json::response(status, |object| write(object, &name, stored)))
 }
 
 fn write(object: &mut Object<'_>, name: &str, settings: NamespaceSettings) {

@@ -1,6 +1,6 @@
 //! Webhooks. A secret is in one response only: that of the call which created it.
 //!
-//! The query of a URL may be a secret of the receiver, so only operators see it.
+//! The path and the query of a URL may be secrets of the receiver, so only operators see them.
 
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
@@ -180,12 +180,22 @@ fn read_filter(fields: &mut Fields<'_>, name: &'static str) -> Result<Option<Web
     Ok(Some(WebhookFilter { execution, flow, tag: tag.map(|(name, value)| (name.into(), value.into())) }))
 }
 
-/// Returns the URL of a webhook as a caller may see it: only operators see its query.
+/// Returns the URL of a webhook as a caller may see it: only operators see more than its scheme and host.
 pub fn shown_url(url: &str, caller: &Caller) -> String {
-    match url.split_once('?').filter(|_| !caller.may(Permission::Operate)) {
-        Some((before, _)) => format!("{before}?…"),
-        None => url.to_owned(),
+    match caller.may(Permission::Operate) {
+        true => url.to_owned(),
+        false => origin(url),
     }
+}
+
+/// Returns the scheme and the host of a URL, and a mark for what follows.
+fn origin(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return "…".into() };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let mark = if matches!(path, "" | "/") { path } else { "/…" };
+    format!("{scheme}://{host}{mark}")
 }
 
 /// Writes a webhook.
@@ -233,4 +243,22 @@ fn write_delivery(object: &mut Object<'_>, delivery: &Delivery) {
     object.value("error", &detail.error);
     object.time("next_attempt_at", detail.next_at);
     object.time("ended_at", detail.ended_at);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::origin;
+
+    #[test]
+    fn of_a_url_only_scheme_and_host_are_left() {
+        for (url, shown) in [
+            ("https://hooks.slack.com/services/T0/B0/secret", "https://hooks.slack.com/…"),
+            ("https://example.com?token=secret", "https://example.com/…"),
+            ("https://user:secret@example.com:8443/", "https://example.com:8443/"),
+            ("http://[::1]:80#secret", "http://[::1]:80/…"),
+            ("https://example.com", "https://example.com"),
+        ] {
+            assert_eq!(origin(url), shown);
+        }
+    }
 }

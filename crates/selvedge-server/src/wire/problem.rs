@@ -35,6 +35,7 @@ pub enum Code {
     CrossOrigin,
     WrongHost,
     NotFound,
+    UnknownNamespace,
     MethodNotAllowed,
     RequestTimeout,
     StaleLease,
@@ -42,6 +43,7 @@ pub enum Code {
     WrongState,
     FlowEnded,
     IdempotencyMismatch,
+    IdTaken,
     VersionMismatch,
     LimitReached,
     LaneDraining,
@@ -79,7 +81,7 @@ pub struct CodeInfo {
 
 impl Code {
     /// Every code, ordered by status.
-    pub const ALL: [Code; 39] = [
+    pub const ALL: [Code; 41] = [
         Self::InvalidJson,
         Self::InvalidCursor,
         Self::TlsRequired,
@@ -91,6 +93,7 @@ impl Code {
         Self::CrossOrigin,
         Self::WrongHost,
         Self::NotFound,
+        Self::UnknownNamespace,
         Self::MethodNotAllowed,
         Self::RequestTimeout,
         Self::StaleLease,
@@ -98,6 +101,7 @@ impl Code {
         Self::WrongState,
         Self::FlowEnded,
         Self::IdempotencyMismatch,
+        Self::IdTaken,
         Self::VersionMismatch,
         Self::LimitReached,
         Self::LaneDraining,
@@ -147,6 +151,8 @@ impl Code {
                 "Without API keys the server answers only requests for localhost or a loopback address, so that no web page can reach it by a name of its own. Use its loopback address."),
             Self::NotFound => ("not_found", 404, "Not found",
                 "Check the path and the id. Resources of other namespaces are not visible, and executions are deleted after their retention."),
+            Self::UnknownNamespace => ("unknown_namespace", 404, "There is no namespace of that name",
+                "Correct the name. Namespaces are created by an administrator: selvedge namespaces set NAME, or PUT /v1/admin/namespaces/NAME. A server that is started with --create-namespaces creates every namespace that a request names."),
             Self::MethodNotAllowed => ("method_not_allowed", 405, "The path does not support this method",
                 "Use one of the methods in the Allow header."),
             Self::RequestTimeout => ("request_timeout", 408, "The request was not received in time",
@@ -161,6 +167,8 @@ impl Code {
                 "Nothing can be added to it. Submit a new flow, or replay one of its nodes to run that node again."),
             Self::IdempotencyMismatch => ("idempotency_mismatch", 409, "The id or key was used with other content",
                 "Repeat a request with exactly the same content, or use a new id or key for new work."),
+            Self::IdTaken => ("id_taken", 409, "The id is in use elsewhere",
+                "Use a new id, or none: the server then generates one. To make a submission safe to repeat, give it an idempotency_key, which belongs to its namespace alone."),
             Self::VersionMismatch => ("version_mismatch", 409, "The execution has changed in the meantime",
                 "Read the execution again, decide anew, and send its current version in if_version."),
             Self::LimitReached => ("limit_reached", 409, "The execution has reached a limit",
@@ -245,6 +253,9 @@ impl Problem {
             Refusal::AlreadyTerminal { .. } => Code::AlreadyTerminal,
             Refusal::WrongState { .. } => Code::WrongState,
             Refusal::IdempotencyMismatch { .. } => Code::IdempotencyMismatch,
+            Refusal::IdTaken { .. } => Code::IdTaken,
+            Refusal::UnknownNamespace { .. } => Code::UnknownNamespace,
+            Refusal::CannotStop { .. } => Code::WrongState,
             Refusal::Cycle { .. } => Code::Cycle,
             Refusal::UnknownNode { .. } => Code::UnknownNode,
             Refusal::UnknownBudget { .. } => Code::UnknownBudget,
@@ -270,6 +281,12 @@ impl Problem {
             problem.stale_lease = Some(stale);
         }
         problem
+    }
+
+    /// Points at the part of the request that is wrong.
+    pub fn at(mut self, pointer: &str) -> Self {
+        self.pointer = Some(pointer.to_owned());
+        self
     }
 
     /// Tells the caller when to repeat the request.

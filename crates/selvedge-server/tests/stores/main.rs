@@ -8,6 +8,7 @@ mod database;
 mod directory;
 mod driver;
 mod generate;
+mod namespaces;
 mod notes;
 mod reading;
 mod server;

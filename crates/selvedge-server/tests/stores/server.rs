@@ -51,12 +51,22 @@ fn secret() -> Secret {
 impl Server {
     /// Starts an engine and a server on a store.
     pub async fn start(store: Arc<dyn Store>, options: Options) -> Server {
+        Self::start_with(store, options, selvedge_server::Options::default()).await
+    }
+
+    /// Starts an engine and a server with these options on a store.
+    pub async fn start_with(
+        store: Arc<dyn Store>,
+        options: Options,
+        serving: selvedge_server::Options,
+    ) -> Server {
         let engine = Engine::start(store, options).await.expect("the engine starts");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port is bound");
         let address = listener.local_addr().expect("the listener has an address");
         let (shutdown, shutdown_begun) = oneshot::channel::<()>();
         let shutdown_begun = async move { drop(shutdown_begun.await) };
-        let serving = tokio::spawn(selvedge_server::serve(engine.clone(), listener, shutdown_begun));
+        let serving = selvedge_server::serve_with(serving, engine.clone(), listener, shutdown_begun);
+        let serving = tokio::spawn(serving);
         let client = Client::builder(TokioExecutor::new()).build_http();
         Server { engine, address, client, shutdown, serving }
     }
@@ -77,9 +87,21 @@ impl Server {
         key: Option<&str>,
         body: Option<Value>,
     ) -> (u16, Value) {
+        let key = key.map(|key| ("idempotency-key", key));
+        self.call_with(method, path, key.as_slice(), body).await
+    }
+
+    /// Makes a request with headers. Returns status and JSON body.
+    pub async fn call_with(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<Value>,
+    ) -> (u16, Value) {
         let mut request = Request::builder().method(method).uri(format!("http://{}{path}", self.address));
-        if let Some(key) = key {
-            request = request.header("idempotency-key", key);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
         }
         let body = body.map(|body| body.to_string()).unwrap_or_default();
         let request = request.header("content-type", "application/json");

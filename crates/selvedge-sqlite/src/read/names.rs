@@ -12,12 +12,21 @@ use std::collections::{BTreeMap, HashSet};
 /// The number of executions per namespace that a removal of classes looks at for the classes they refer to.
 const OLDEST_LOOKED_AT: i64 = 10_000;
 
-/// Returns the id of a namespace, which is inserted if it does not exist.
+/// Returns the id of a namespace, which is inserted if it does not exist or was deleted.
 pub fn intern_namespace(connection: &Connection, name: &Name) -> rusqlite::Result<NamespaceId> {
+    connection.prepare_cached(&sql::NAMESPACES_RETIRE)?.execute([name.as_str()])?;
     connection.prepare_cached(&sql::NAMESPACES_INSERT)?.execute([name.as_str()])?;
     connection
         .prepare_cached(&sql::NAMESPACES_FIND)?
         .query_row([name.as_str()], |row| row.get(0).map(NamespaceId))
+}
+
+/// Returns the id of a namespace.
+pub fn find_namespace(connection: &Connection, name: &str) -> rusqlite::Result<Option<NamespaceId>> {
+    connection
+        .prepare_cached(&sql::NAMESPACES_FIND)?
+        .query_row([name], |row| row.get(0).map(NamespaceId))
+        .optional()
 }
 
 /// Returns all namespaces.

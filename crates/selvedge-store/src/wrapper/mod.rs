@@ -66,6 +66,11 @@ pub trait StoreWrapper: Send + Sync + 'static {
         self.inner().namespace(name).await
     }
 
+    /// See [`Store::find_namespace`].
+    async fn find_namespace(&self, name: &Name) -> Result<Option<NamespaceId>, Error> {
+        self.inner().find_namespace(name).await
+    }
+
     /// See [`Store::namespaces`].
     async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
         self.inner().namespaces().await

@@ -63,6 +63,10 @@ impl<T: StoreWrapper> Store for T {
         observed(self, "namespace", StoreWrapper::namespace(self, name)).await
     }
 
+    async fn find_namespace(&self, name: &Name) -> Result<Option<NamespaceId>, Error> {
+        observed(self, "find_namespace", StoreWrapper::find_namespace(self, name)).await
+    }
+
     async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
         observed(self, "namespaces", StoreWrapper::namespaces(self)).await
     }

@@ -751,7 +751,7 @@ OpResult: TypeAlias = "Union[OpResult1, OpResult2]"
 
 
 class Problem(TypedDict):
-    code: Literal['invalid_json', 'invalid_cursor', 'tls_required', 'unauthorized', 'invalid_token', 'token_expired', 'token_revoked', 'forbidden', 'cross_origin', 'wrong_host', 'not_found', 'method_not_allowed', 'request_timeout', 'stale_lease', 'already_terminal', 'wrong_state', 'flow_ended', 'idempotency_mismatch', 'version_mismatch', 'limit_reached', 'lane_draining', 'superseded', 'cursor_expired', 'cursor_unknown', 'payload_too_large', 'invalid_field', 'unknown_field', 'unknown_node', 'unknown_budget', 'unknown_quota', 'cycle', 'too_many', 'namespace_required', 'rate_limited', 'internal', 'unreadable_row', 'store_unavailable', 'shutting_down', 'overloaded']
+    code: Literal['invalid_json', 'invalid_cursor', 'tls_required', 'unauthorized', 'invalid_token', 'token_expired', 'token_revoked', 'forbidden', 'cross_origin', 'wrong_host', 'not_found', 'unknown_namespace', 'method_not_allowed', 'request_timeout', 'stale_lease', 'already_terminal', 'wrong_state', 'flow_ended', 'idempotency_mismatch', 'id_taken', 'version_mismatch', 'limit_reached', 'lane_draining', 'superseded', 'cursor_expired', 'cursor_unknown', 'payload_too_large', 'invalid_field', 'unknown_field', 'unknown_node', 'unknown_budget', 'unknown_quota', 'cycle', 'too_many', 'namespace_required', 'rate_limited', 'internal', 'unreadable_row', 'store_unavailable', 'shutting_down', 'overloaded']
     detail: str
     holder: NotRequired[Union[HeartbeatAnswerLostItemHolder, None]]
     outcome: NotRequired[Literal['completed', 'failed', 'cancelled', 'expired', 'skipped', None]]

@@ -13,7 +13,7 @@ export type End = "completed" | "failed" | "released" | "suspended" | "cancelled
 
 /** Refusals that concern the content of an operation: a repeat would be refused again. */
 const CONTENT_CODES = new Set(["invalid_field", "unknown_field", "payload_too_large"]);
-const STEP_CODES = new Set([...CONTENT_CODES, "idempotency_mismatch", "limit_reached"]);
+const STEP_CODES = new Set([...CONTENT_CODES, "idempotency_mismatch", "id_taken", "limit_reached"]);
 
 /** An attempt that this worker runs. */
 export class Attempt {

@@ -1,5 +1,5 @@
-//! API keys: a row is read back as it was written, by its digest and in lists, and nothing but its use and its revocation
-//! changes it.
+//! API keys: a row is read back as it was written, by its digest and in lists, and nothing but its use, its revocation and the
+//! deletion of one of its namespaces changes it.
 #![allow(missing_docs)]
 
 use crate::harness::Harness;
@@ -7,7 +7,7 @@ use crate::harness::signals::name;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyText};
 use selvedge_core::fact::Fact;
 use selvedge_core::rules::CallKey;
-use selvedge_core::rules::api_key::{CreateApiKey, RevokeApiKey};
+use selvedge_core::rules::api_key::{CreateApiKey, RemoveNamespaceFromKey, RevokeApiKey};
 use selvedge_core::rules::keyed::Keyed;
 use selvedge_core::{Role, Timestamp};
 use uuid::Uuid;
@@ -135,4 +135,33 @@ pub async fn a_repeated_creation_creates_no_second_key(harness: &Harness) {
     assert!(!first.duplicate && again.duplicate);
     assert_eq!((again.done.id, again.done.created_at), (first.done.id, first.done.created_at));
     assert_eq!(harness.store.api_keys(None, 9).await.expect("keys are read"), [first.done]);
+}
+
+pub async fn a_deleted_namespace_is_removed_from_older_keys_and_no_newer_ones(harness: &Harness) {
+    let mut keys = Vec::new();
+    for (number, namespaces) in [(1, &["a", "b"][..]), (2, &["a"]), (3, &["b"]), (4, &["*"])] {
+        let namespaces = namespaces.iter().copied().map(name).collect();
+        keys.push(create(harness, ApiKey { namespaces, ..key(number).0 }).await);
+    }
+    let created_by = harness.store.overview().await.expect("the time is read").now;
+    harness.advance_past(1).await;
+    keys.push(create(harness, ApiKey { namespaces: vec![name("a")], ..key(5).0 }).await);
+    let remove = |id| RemoveNamespaceFromKey {
+        namespace: harness.namespace,
+        id,
+        name: name("a"),
+        created_by,
+        actor: Some(name("admin")),
+    };
+    for expected in [[true, true, false, false, false], [false; 5]] {
+        for (key, expected) in keys.iter().zip(expected) {
+            assert_eq!(harness.run(remove(key.id)).await, expected, "{key:?}");
+        }
+    }
+    let mut stored = harness.store.api_keys(None, 9).await.expect("keys are read");
+    stored.reverse();
+    assert_eq!(stored[0], ApiKey { namespaces: vec![name("b")], ..keys[0].clone() });
+    assert!(stored[1].revoked_at.is_some(), "it had no other");
+    assert_eq!(stored[1], ApiKey { revoked_at: stored[1].revoked_at, ..keys[1].clone() });
+    assert_eq!(stored[2..], keys[2..]);
 }

@@ -14,7 +14,8 @@ use selvedge_core::rules::flow::ForgetFlow;
 use selvedge_core::rules::keyed::Keyed;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::state::StateName;
-use selvedge_core::{Draft, ExecutionId};
+use selvedge_core::table::Entries;
+use selvedge_core::{Changes, Draft, ExecutionId};
 use selvedge_store::ReconcilerScope;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -260,4 +261,35 @@ pub async fn an_emptied_namespace_has_no_executions_flows_or_other_rows(harness:
     let sessions = harness.store.sessions(Some(other.namespace)).await.expect("sessions are read");
     assert_eq!(sessions, []);
     assert_eq!(states(harness, &kept).await, [StateName::Waiting]);
+}
+
+pub async fn a_deletion_cannot_be_stopped_and_one_that_was_stopped_continues(harness: &Harness) {
+    let doomed = harness.in_namespace("doomed").await;
+    let deletion = StartDeletion {
+        id: id(1),
+        namespace: harness.namespace,
+        target: doomed.namespace,
+        name: name("doomed"),
+        actor: name("admin"),
+    };
+    let started = harness.run(deletion.clone()).await;
+    let stop = StopBulkJob { namespace: harness.namespace, id: id(1), actor: name("operator") };
+    let refused = harness.run(stop.clone()).await.expect_err("a deletion cannot be stopped");
+    assert_eq!(refused.code(), "wrong_state");
+    assert_eq!(read(harness, 1).await, Some(started.clone()));
+
+    // An earlier build has stopped it.
+    let mut stopped = started.clone();
+    stopped.end(BulkJobState::Stopped, harness.now().await);
+    harness.save(Changes { bulk_jobs: Entries::writing([stopped]), ..Changes::default() }).await;
+    let continued = harness.run(deletion.clone()).await;
+    assert_eq!((continued.state, continued.ended_at), (BulkJobState::Running, None));
+    assert_eq!((continued.id, continued.created_at), (started.id, started.created_at));
+    assert_eq!(read(harness, 1).await, Some(continued.clone()));
+    harness.run(TakeBulkJob { id: id(1) }).await.expect("any server may continue it at once");
+    let end = AdvanceBulkJob { job: continued, executions: Vec::new(), next: None, hands_over: false };
+    let ended = harness.run(end).await.expect("it ends");
+    assert_eq!(ended.state, BulkJobState::Completed);
+    assert_eq!(harness.run(deletion).await, ended, "a completed one stays");
+    assert_eq!(harness.run(stop).await, Ok(ended));
 }

@@ -2,11 +2,14 @@
 #![allow(missing_docs)]
 
 use crate::harness::{Harness, Worker, concurrently};
+use selvedge_core::bulk_job::BulkJobId;
 use selvedge_core::class::UNPOOLED;
+use selvedge_core::filter::{Filter, Payloads};
 use selvedge_core::rows::Queries;
 use selvedge_core::{Class, ClassId, Draft, Name, NamespaceId, Needs};
-use selvedge_store::NamespaceSettings;
+use selvedge_store::{Deletion, NamespaceSettings, retired_name};
 use std::collections::{BTreeMap, BTreeSet};
+use uuid::Uuid;
 
 fn class(namespace: NamespaceId, lane: &str, kind: &str, capabilities: &[&str]) -> Class {
     Class {
@@ -192,4 +195,56 @@ pub async fn the_settings_of_a_namespace_are_its_own_and_have_defaults(harness: 
     assert_eq!((read(&other).await, read(harness).await), (settings, NamespaceSettings::default()));
     set(NamespaceSettings::default()).await;
     assert_eq!(read(&other).await, NamespaceSettings::default());
+}
+
+pub async fn a_deletion_that_has_begun_is_not_undone(harness: &Harness) {
+    let doomed = harness.in_namespace("doomed").await.namespace;
+    let change = async |deletion: Option<Deletion>| {
+        let settings = NamespaceSettings { deletion, ..NamespaceSettings::default() };
+        harness.store.configure_namespace(doomed, settings).await.expect("the call is accepted");
+        harness.store.namespace_settings(doomed).await.expect("settings are read").deletion
+    };
+    let job = |number| Some(Deletion::Running(BulkJobId(Uuid::from_u128(number))));
+    assert_eq!(change(job(1)).await, job(1));
+    for other in [None, job(2)] {
+        assert_eq!(change(other).await, job(1), "the first job goes on");
+    }
+    let done = Some(Deletion::Done);
+    assert_eq!(change(done).await, done);
+    for other in [None, job(2)] {
+        assert_eq!(change(other).await, done);
+    }
+}
+
+pub async fn a_name_that_was_deleted_gets_a_new_id_and_the_old_rows_stay_apart(harness: &Harness) {
+    let find =
+        async |name: &str| harness.store.find_namespace(&Name::trusted(name)).await.expect("it is read");
+    assert_eq!(find("trial").await, None);
+    let old = harness.in_namespace("trial").await;
+    let submitted = old.submit(Draft::new("kind")).await;
+    let settings = |deletion| NamespaceSettings { deletion, ..NamespaceSettings::default() };
+    let running = settings(Some(Deletion::Running(BulkJobId(Uuid::from_u128(1)))));
+    for deleted in [running, settings(Some(Deletion::Done))] {
+        assert_eq!(harness.in_namespace("trial").await.namespace, old.namespace);
+        harness.store.configure_namespace(old.namespace, deleted).await.expect("settings are stored");
+        assert_eq!(find("trial").await, Some(old.namespace));
+    }
+    let ids = concurrently(8, |_| {
+        let harness = harness.clone();
+        async move { harness.in_namespace("trial").await.namespace }
+    });
+    let ids: BTreeSet<NamespaceId> = ids.await.into_iter().collect();
+    let new = *ids.first().expect("there is an id");
+    assert_eq!(ids.len(), 1, "all got the same id");
+    assert!(new > old.namespace);
+    assert_eq!(find("trial").await, Some(new));
+    let read = harness.store.namespace_settings(new).await.expect("settings are read");
+    assert_eq!(read, NamespaceSettings::default());
+    let all = harness.store.namespaces().await.expect("namespaces are read");
+    let (_, name) = all.into_iter().find(|(id, _)| *id == old.namespace).expect("the row stays");
+    assert_eq!(name, retired_name("trial", old.namespace));
+    assert!(Name::parse("", &name, 200).is_err(), "no caller can choose this name");
+    let listed = harness.store.list(&Filter::all(new), None, 9, Payloads::NONE).await;
+    assert_eq!(listed.expect("executions are listed").rows.len(), 0);
+    assert_eq!(old.row(submitted.id).await.namespace, old.namespace);
 }

@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 
 use crate::harness::concurrently;
+use crate::harness::sketch::Sketch;
 use crate::harness::{Harness, fence, new_id};
 use bytes::Bytes;
 use selvedge_core::rules::operator::Action;
@@ -9,7 +10,7 @@ use selvedge_core::rules::report::Op;
 use selvedge_core::rules::submit::Submitted;
 use selvedge_core::state::StateName;
 use selvedge_core::submission::{PAYLOAD_LIMIT, When};
-use selvedge_core::{Backoff, Draft, FailureClass, Policy, Refusal, Retry, State};
+use selvedge_core::{Backoff, Draft, ExecutionId, FailureClass, FlowId, Policy, Refusal, Retry, State};
 use std::collections::BTreeSet;
 
 fn full_draft() -> Draft {
@@ -159,4 +160,44 @@ pub async fn keys_of_different_namespaces_are_independent(harness: &Harness) {
     let other = other.try_submit(draft).await.expect("it is accepted");
     assert!(!other.duplicate);
     assert_ne!(here.execution.id, other.execution.id);
+}
+
+pub async fn an_id_of_another_namespace_is_taken_whatever_it_names(harness: &Harness) {
+    let other = harness.in_namespace("other").await;
+    let parent = harness.leased(Draft::new("parent")).await;
+    let (id, flow_id) = (new_id().0, new_id().0);
+    let draft = |id| Draft { id: Some(id), ..Draft::new("kind") };
+    let row = other.submit(draft(id)).await;
+    let flow = other.flow(Sketch::from("a -> b").flow(|flow| flow.id = Some(flow_id))).await;
+    for taken in [id, flow_id] {
+        let mut refusals = Vec::new();
+        for draft in [draft(taken), Draft { priority: 5, ..draft(taken) }] {
+            refusals.push(harness.try_submit(draft).await.expect_err("the id is taken"));
+        }
+        let sketch = Sketch::from("a -> b").flow(|flow| flow.id = Some(taken));
+        refusals.push(harness.try_submit_flow(sketch).await.expect_err("the id is taken"));
+        for refusal in &refusals {
+            assert_eq!(*refusal, Refusal::IdTaken { pointer: "/id".into() }, "nothing tells what has it");
+        }
+    }
+    // A batch refuses only the item.
+    let batch = harness.submit_command(vec![draft(id), Draft::new("kind")]).await;
+    let replies = harness.run(batch).await;
+    assert_eq!(replies[0].as_ref().err().map(Refusal::code), Some("id_taken"));
+    assert!(replies[1].is_ok());
+
+    let sketch = Sketch::from("a -> b").node("b", |draft| draft.id = Some(id));
+    let refused = harness.try_submit_flow(sketch).await.expect_err("the id is taken");
+    assert_eq!((refused.code(), refused.pointer()), ("id_taken", Some("/nodes/1/id")));
+    let own = harness.flow("a -> b").await;
+    let mut graph = own.sketched("c").await;
+    graph.nodes[0].draft.id = Some(id);
+    let refused = own.try_grow_with(graph.clone()).await.expect_err("the id is taken");
+    assert_eq!((refused.code(), refused.pointer()), ("id_taken", Some("/nodes/0/id")));
+    let children = harness.flow_of(FlowId(parent.execution.id.0));
+    let refused = children.try_spawn(&parent, graph, false).await.expect_err("the id is taken");
+    assert_eq!(refused.code(), "id_taken");
+
+    assert_eq!(other.row(ExecutionId(id)).await, row, "nothing was changed");
+    assert_eq!(flow.members().await.len(), 2);
 }

@@ -22,6 +22,8 @@ pub struct ReconcilerContext {
     pub quarantine: Quarantine,
     /// The values that apply where neither a caller nor its namespace gives one.
     pub defaults: ServerDefaults,
+    /// Creates a namespace when a submission from SQL names it.
+    pub create_namespaces: bool,
     /// The time for which the event log keeps its entries.
     pub log_window: Duration,
 }

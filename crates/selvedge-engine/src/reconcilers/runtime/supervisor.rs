@@ -92,6 +92,7 @@ impl Supervisor {
             scope: options.scope.clone(),
             quarantine: Quarantine::default(),
             defaults: options.defaults.clone(),
+            create_namespaces: options.create_namespaces,
             log_window: options.log_window,
         });
         let (stop, stopping) = watch::channel(None);

@@ -1,4 +1,4 @@
--- Locks API keys by id, for their revocation.
+-- Locks API keys by id, for their revocation or the removal of a namespace.
 -- Locks: the keys, by id. Index: api_keys_pkey.
 select {api_key}
 from api_keys

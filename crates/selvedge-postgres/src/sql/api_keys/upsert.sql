@@ -1,4 +1,4 @@
--- Inserts API keys, or marks them as revoked. Nothing else of a key changes.
+-- Inserts API keys, or revokes them and replaces their namespaces. Nothing else of a key changes.
 -- Locks: the keys, in the order of the array. Index: api_keys_pkey.
 insert into api_keys ({api_key})
 select *
@@ -7,4 +7,5 @@ from unnest(
   $6::timestamptz[], $7::timestamptz[], $8::timestamptz[], $9::timestamptz[]
 )
 on conflict (id) do update
-set revoked_at = excluded.revoked_at
+set revoked_at = excluded.revoked_at,
+  namespaces = excluded.namespaces

@@ -1,6 +1,6 @@
 -- Deletes up to $2 rows of each kind that belong to a namespace without executions and flows, and returns how many: gates that
 -- are configured or count a part, with their ledgers, keys of calls, sessions, rollups, ended bulk jobs, events of
--- the projection, and refused submissions from SQL.
+-- the projection, refused submissions from SQL, and the rights of roles to submit into it.
 -- Locks: the rows that no other transaction has locked. Index: gates_configured, gates_parts, ledger_entries, keys_pkey,
 -- sessions_instance, rollups_pkey, bulk_jobs_namespace, projected_events_namespace, inbox_refused; and the primary keys, once per row.
 with configured as materialized (
@@ -87,6 +87,11 @@ with configured as materialized (
     for update skip locked
   )
   returning 1
+), rights as (
+  delete from inbox_rights
+  where namespace = (select name from namespaces where id = $1)
+    and namespace <> '*'
+  returning 1
 )
 select
   (select count(*) from entries)
@@ -97,3 +102,4 @@ select
   + (select count(*) from jobs)
   + (select count(*) from events)
   + (select count(*) from refused)
+  + (select count(*) from rights)

@@ -1,4 +1,4 @@
--- Replaces the settings of a namespace.
+-- Replaces the settings of a namespace. While the namespace is being deleted, only its deletion can end; afterwards nothing changes it.
 -- Locks: the row. Index: namespaces_pkey.
 update namespaces
 set suspension_timeout_ms = $2,
@@ -6,3 +6,4 @@ set suspension_timeout_ms = $2,
   weight = $4,
   deletion = $5
 where id = $1
+  and (deletion is null or (deletion <> 'done' and $5::text = 'done'))

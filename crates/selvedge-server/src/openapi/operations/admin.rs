@@ -118,7 +118,7 @@ fn put_namespace() -> Operation {
 
 fn delete_namespace() -> Operation {
     operation("delete", "/v1/admin/namespaces/{name}", "delete_namespace", "Delete a namespace with everything in it")
-        .about("Starts a bulk job, which is shown in the namespace of the caller. Events stay until they leave the log.")
+        .about("Starts a bulk job, which is shown in the namespace of the caller, to administrators, and cannot be stopped. A repeated request answers the same job, and continues one that an earlier version stopped.")
         .answers(202, "The bulk job.", answer(super::bulk_jobs::fields()))
         .also([Code::NotFound, Code::WrongState])
 }

@@ -5,6 +5,7 @@ use crate::openapi::operation::{Operation, operation};
 use crate::openapi::schema::*;
 use crate::openapi::shapes::executions::duplicate;
 use crate::openapi::shapes::filter::filter;
+use crate::wire::problem::Code;
 use selvedge_core::bulk_job::{BulkJobState, REFUSED_MAX};
 use serde_json::json;
 
@@ -73,6 +74,7 @@ fn get() -> Operation {
 
 fn stop() -> Operation {
     operation("delete", "/v1/bulk-jobs/{id}", "stop_bulk_job", "Stop a bulk job")
-        .about("What it has done stays done. A job that has ended stays as it is.")
+        .about("What it has done stays done. A job that has ended stays as it is. The deletion of a namespace cannot be stopped.")
         .answers(200, "The job.", answer(fields()))
+        .also([Code::WrongState])
 }

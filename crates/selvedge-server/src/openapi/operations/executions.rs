@@ -12,8 +12,8 @@ use serde_json::json;
 
 const TAG: &str = "Executions";
 /// The problems of submissions that refer to limits.
-const OF_SUBMISSIONS: [Code; 4] =
-    [Code::IdempotencyMismatch, Code::LaneDraining, Code::UnknownBudget, Code::UnknownQuota];
+const OF_SUBMISSIONS: [Code; 5] =
+    [Code::IdempotencyMismatch, Code::IdTaken, Code::LaneDraining, Code::UnknownBudget, Code::UnknownQuota];
 
 pub fn operations() -> Vec<Operation> {
     vec![submit(), submit_batch(), list_executions(), get()]

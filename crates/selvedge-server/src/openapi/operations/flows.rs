@@ -12,13 +12,14 @@ use serde_json::{Value, json};
 
 const TAG: &str = "Flows";
 /// The problems of graphs.
-const OF_GRAPHS: [Code; 6] = [
+const OF_GRAPHS: [Code; 7] = [
     Code::Cycle,
     Code::UnknownNode,
     Code::UnknownBudget,
     Code::UnknownQuota,
     Code::LaneDraining,
     Code::IdempotencyMismatch,
+    Code::IdTaken,
 ];
 
 pub fn operations() -> Vec<Operation> {

@@ -2,7 +2,10 @@
 
 use super::{ADMIN, call, call_in, check, key, start};
 use crate::support::{Server, within};
+use selvedge_core::bulk_job::BulkJobId;
+use selvedge_engine::store::{Deletion, NamespaceSettings};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 const PATH: &str = "/v1/admin/namespaces/old";
 
@@ -89,6 +92,8 @@ async fn a_deleted_namespace_is_empty_and_its_keys_are_revoked() {
     let keys = keys["items"].as_array().expect("a list").clone();
     let revoked = |name: &str| keys.iter().any(|key| key["name"] == name && !key["revoked_at"].is_null());
     assert_eq!((revoked("own"), revoked("shared")), (true, false));
+    let shared_key = keys.iter().find(|key| key["name"] == "shared").expect("it is listed");
+    assert_eq!(shared_key["namespaces"], json!(["new"]));
     drop(own);
     let read = call_in(&server, &shared, Some("new"), "GET", "/v1/executions", Value::Null).await.json();
     assert_eq!(read["items"][0]["id"], json!(elsewhere), "other namespaces are untouched: {read}");
@@ -109,8 +114,8 @@ async fn a_deleted_namespace_is_empty_and_its_keys_are_revoked() {
         let listed = in_old(&server, "GET", &format!("/v1/{list}"), Value::Null).await;
         assert_eq!(listed["items"], json!([]), "{list}");
     }
-    let lane = in_old(&server, "GET", "/v1/lanes/default", Value::Null).await;
-    assert_eq!(lane["concurrency"], Value::Null, "{lane}");
+    let lane = call_in(&server, ADMIN, Some("old"), "GET", "/v1/lanes/default", Value::Null).await;
+    check(&lane, 404, "not_found");
     let keyed = json!({"kind": "d", "idempotency_key": "once"});
     let submitted = in_old(&server, "POST", "/v1/executions", keyed).await;
     assert_eq!(submitted["duplicate"], false, "{submitted}");
@@ -144,4 +149,52 @@ async fn only_its_administrators_delete_a_namespace_and_nobody_deletes_default()
     check(&call(&server, ADMIN, "DELETE", "/v1/admin/namespaces/none", Value::Null).await, 404, "not_found");
     let default = call(&server, ADMIN, "DELETE", "/v1/admin/namespaces/default", Value::Null).await;
     check(&default, 409, "wrong_state");
+}
+
+#[tokio::test]
+async fn nobody_stops_a_deletion_and_only_its_administrators_see_it() {
+    let server = start().await;
+    assert_eq!(call(&server, ADMIN, "PUT", PATH, json!({})).await.status, 201);
+    let job = call(&server, ADMIN, "DELETE", PATH, Value::Null).await.json();
+    let path = format!("/v1/bulk-jobs/{}", job["id"].as_str().expect("an id"));
+    let plain = json!({"action": {"type": "replay"}, "all": true});
+    let plain = call(&server, ADMIN, "POST", "/v1/bulk-jobs", plain).await.json();
+    for role in ["reader", "operator", "admin"] {
+        let key = key(&server, role, role, &["default"]).await;
+        let listed = call(&server, &key, "GET", "/v1/bulk-jobs?limit=1", Value::Null).await.json();
+        assert_eq!(
+            (&listed["items"][0]["id"], &listed["next_cursor"]),
+            (&plain["id"], &Value::Null),
+            "{listed}"
+        );
+        check(&call(&server, &key, "GET", &path, Value::Null).await, 404, "not_found");
+        let stopped = call(&server, &key, "DELETE", &path, Value::Null).await;
+        assert!([403, 404].contains(&stopped.status), "{}", stopped.text());
+        let page = call(&server, &key, "GET", "/executions", Value::Null).await;
+        assert!(!page.text().contains("Delete the namespace"), "{role} sees it on the page");
+    }
+    let stopped = call(&server, ADMIN, "DELETE", &path, Value::Null).await;
+    check(&stopped, 409, "wrong_state");
+    assert!(stopped.text().contains("cannot be stopped"), "{}", stopped.text());
+    let page = call(&server, ADMIN, "GET", "/executions", Value::Null).await;
+    assert!(page.text().contains("Delete the namespace old"), "{}", page.text());
+    let job = ended(&server, &job).await;
+    assert_eq!(job["state"], "completed", "{job}");
+    assert_eq!(call(&server, ADMIN, "PUT", PATH, json!({})).await.status, 201);
+}
+
+#[tokio::test]
+async fn a_namespace_that_is_marked_and_has_no_job_is_deleted_by_the_next_call() {
+    let server = start().await;
+    assert_eq!(call(&server, ADMIN, "PUT", PATH, json!({})).await.status, 201);
+    // As a server leaves it that crashes after the mark.
+    let old = server.engine.namespace("old").await.expect("it exists");
+    let id = BulkJobId(Uuid::now_v7());
+    let mark = NamespaceSettings { deletion: Some(Deletion::Running(id)), ..NamespaceSettings::default() };
+    old.set_settings(mark).await.expect("it is marked");
+    check(&call(&server, ADMIN, "PUT", PATH, json!({})).await, 409, "wrong_state");
+    let job = call(&server, ADMIN, "DELETE", PATH, Value::Null).await.json();
+    assert_eq!(job["id"], id.to_string());
+    assert_eq!(ended(&server, &job).await["state"], "completed");
+    assert_eq!(call(&server, ADMIN, "PUT", PATH, json!({})).await.status, 201);
 }

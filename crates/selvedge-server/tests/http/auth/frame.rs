@@ -27,8 +27,17 @@ const SUBMIT: &[&str] = &[
     "/v1/flows/{id}/nodes",
 ];
 
+/// The routes of administrators that act on the whole server or show the names of all namespaces, so that they need a key of every
+/// namespace. Every other route under `/v1/admin` acts on keys and namespaces that the key of the caller has.
+pub const OF_SERVER: &[&str] = &["/metrics", "/v1/admin/waitpoint-keys", "/v1/admin/waitpoint-keys/rotate"];
+
+/// Reports whether a key with a role may use a route.
+pub fn is_allowed(role: Role, is_of_every_namespace: bool, route: &Route) -> bool {
+    has_role(role, route) && (is_of_every_namespace || !OF_SERVER.contains(&route.path))
+}
+
 /// Reports whether the documented frame of the API lets a role use a route.
-pub fn is_allowed(role: Role, route: &Route) -> bool {
+fn has_role(role: Role, route: &Route) -> bool {
     let reads = route.method.as_str() == "GET";
     let administers = route.path.starts_with("/v1/admin") || route.path == "/metrics";
     let submits = route.method.as_str() == "POST" && SUBMIT.contains(&route.path);

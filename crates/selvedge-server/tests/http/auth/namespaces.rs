@@ -2,6 +2,8 @@
 
 use super::{ADMIN, call, call_in, check, create, key, start};
 use crate::support::Server;
+use selvedge_engine::Options;
+use selvedge_memory::Clock;
 use serde_json::{Value, json};
 
 const READS: &[&str] = &[
@@ -123,6 +125,8 @@ async fn a_thing_of_another_namespace_is_not_found_whatever_the_call() {
 #[tokio::test]
 async fn the_administrator_picks_any_namespace_and_means_default_without_a_header() {
     let server = start().await;
+    let created = call(&server, ADMIN, "PUT", "/v1/admin/namespaces/other", json!({})).await;
+    assert_eq!(created.status, 201, "{}", created.text());
     for (namespace, expected) in [(None, "default"), (Some("other"), "other")] {
         let body = json!({"kind": "k"});
         let reply = call_in(&server, ADMIN, namespace, "POST", "/v1/executions", body).await;
@@ -251,4 +255,105 @@ async fn without_keys_there_is_only_the_default_namespace() {
     let default =
         server.send("GET", "/v1/executions", &[("selvedge-namespace", "default")], Vec::new()).await;
     assert_eq!(default.status, 200);
+}
+
+#[tokio::test]
+async fn a_name_that_does_not_exist_is_not_found_and_creates_nothing() {
+    let server = start().await;
+    for name in ["typo", "*", "Default"] {
+        for (method, path, body) in [
+            ("GET", "/v1/executions", Value::Null),
+            ("POST", "/v1/executions", json!({"kind": "k"})),
+            ("POST", "/v1/workers/w/claim", json!({"worker": "w", "lanes": ["l"], "max": 1})),
+            ("GET", "/v1/admin/namespaces", Value::Null),
+            ("GET", "/executions", Value::Null),
+        ] {
+            let reply = call_in(&server, ADMIN, Some(name), method, path, body).await;
+            check(&reply, 404, "unknown_namespace");
+            assert_eq!(reply.json()["pointer"], "/headers/selvedge-namespace");
+            assert!(reply.text().contains("selvedge namespaces set"), "{}", reply.text());
+        }
+    }
+    check(&call(&server, ADMIN, "PUT", "/v1/admin/namespaces/*", json!({})).await, 422, "invalid_field");
+    let listed = call(&server, ADMIN, "GET", "/v1/admin/namespaces", Value::Null).await.json();
+    assert_eq!(listed["items"].as_array().map(Vec::len), Some(1), "only default exists: {listed}");
+    // A key of one namespace learns nothing about others, whether they exist or not.
+    let ann = key(&server, "ann", "admin", &["a"]).await;
+    call(&server, ADMIN, "PUT", "/v1/admin/namespaces/b", json!({})).await;
+    let replies =
+        ["b", "typo"].map(|name| call_in(&server, &ann, Some(name), "GET", "/v1/executions", Value::Null));
+    for reply in futures_util::future::join_all(replies).await {
+        check(&reply, 403, "forbidden");
+    }
+}
+
+#[tokio::test]
+async fn a_session_does_not_begin_in_a_namespace_that_does_not_exist() {
+    let server = start().await;
+    let sign_in = async |form: String| {
+        let headers =
+            [("content-type", "application/x-www-form-urlencoded"), ("sec-fetch-site", "same-origin")];
+        // The document describes refused forms as problems; this one is the page again.
+        server.send_raw("POST", "/login", &headers, form.into()).await
+    };
+    let refused = sign_in(format!("key={ADMIN}&namespace=typo")).await;
+    assert_eq!(refused.status, 422, "{}", refused.text());
+    assert!(refused.text().contains("there is no namespace"), "{}", refused.text());
+    assert!(!refused.headers.contains_key("set-cookie"));
+    call(&server, ADMIN, "PUT", "/v1/admin/namespaces/typo", json!({})).await;
+    assert_eq!(sign_in(format!("key={ADMIN}&namespace=typo")).await.status, 303);
+}
+
+#[tokio::test]
+async fn a_server_that_is_told_to_creates_the_namespaces_that_requests_name() {
+    let admin_key = Some(selvedge_server::AdminKey::new(ADMIN).expect("the key is valid"));
+    let auth = selvedge_server::AuthOptions { admin_key, ..Default::default() };
+    let serving = selvedge_server::Options { auth, ..Default::default() };
+    let options = Options { reconcilers: false, create_namespaces: true, ..Options::default() };
+    let server = Server::start_serving(options, Clock::system(), serving).await;
+    let reply = call_in(&server, ADMIN, Some("new"), "POST", "/v1/executions", json!({"kind": "k"})).await;
+    assert_eq!(reply.json()["execution"]["namespace"], "new", "{}", reply.text());
+    let star = call_in(&server, ADMIN, Some("*"), "POST", "/v1/executions", json!({"kind": "k"})).await;
+    check(&star, 404, "unknown_namespace");
+}
+
+#[tokio::test]
+async fn an_id_that_another_namespace_has_is_taken_and_nothing_more_is_said() {
+    let server = start().await;
+    let (ann, bob) =
+        (key(&server, "ann", "submitter", &["a"]).await, key(&server, "bob", "worker", &["b"]).await);
+    let (id, flow) = ("0190aaaa-bbbb-7ccc-8ddd-eeeeffff0001", "0190aaaa-bbbb-7ccc-8ddd-eeeeffff0002");
+    let graph = json!({"id": flow, "nodes": [{"name": "n", "kind": "k"}]});
+    submit(&server, &ann, "/v1/executions", json!({"kind": "k", "id": id})).await;
+    submit(&server, &ann, "/v1/flows", graph.clone()).await;
+    let mut problems = Vec::new();
+    for (path, body) in [
+        ("/v1/executions", json!({"kind": "k", "id": id})),
+        ("/v1/executions", json!({"kind": "other", "id": id})),
+        ("/v1/executions", json!({"kind": "k", "id": flow})),
+        ("/v1/flows", graph.clone()),
+        ("/v1/flows", json!({"id": flow, "nodes": [{"name": "m", "kind": "other"}]})),
+        ("/v1/flows", json!({"id": id, "nodes": [{"name": "n", "kind": "k"}]})),
+    ] {
+        let reply = call(&server, &bob, "POST", path, body).await;
+        check(&reply, 409, "id_taken");
+        assert_eq!(reply.json()["pointer"], "/id");
+        problems.push(reply.json());
+    }
+    assert!(problems.iter().all(|problem| *problem == problems[0]), "{problems:#?}");
+    let batch = json!({"executions": [{"kind": "k", "id": id}, {"kind": "k"}]});
+    let batch = call(&server, &bob, "POST", "/v1/executions/batch", batch).await.json();
+    assert_eq!(batch["results"][0]["error"]["code"], "id_taken", "{batch}");
+    assert_eq!(batch["results"][1]["duplicate"], false, "{batch}");
+    let own = submit(&server, &bob, "/v1/flows", json!({"nodes": [{"name": "n", "kind": "k"}]})).await;
+    let path = format!("/v1/flows/{}/nodes", own["flow"]["id"].as_str().expect("an id"));
+    let grown =
+        call(&server, &bob, "POST", &path, json!({"nodes": [{"name": "m", "kind": "k", "id": id}]})).await;
+    check(&grown, 409, "id_taken");
+    assert_eq!(grown.json()["pointer"], "/nodes/0/id");
+    // In its own namespace the id means what it meant before.
+    let again = call(&server, &ann, "POST", "/v1/executions", json!({"kind": "k", "id": id})).await;
+    assert_eq!((again.status, &again.json()["duplicate"]), (200, &json!(true)));
+    let other = call(&server, &ann, "POST", "/v1/executions", json!({"kind": "other", "id": id})).await;
+    check(&other, 409, "idempotency_mismatch");
 }

@@ -47,6 +47,7 @@ async fn claims_rotate_over_the_namespaces_of_a_key_by_weight() {
     let worker = key(&server, "worker", "worker", &["a", "b"]).await;
     submit(&server, "a", 12).await;
     submit(&server, "b", 12).await;
+    call(&server, ADMIN, "PUT", "/v1/admin/namespaces/c", json!({})).await;
     submit(&server, "c", 1).await;
     let mut claims = Vec::new();
     for _ in 0..8 {

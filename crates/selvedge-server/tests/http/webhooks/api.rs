@@ -90,17 +90,34 @@ async fn a_webhook_with_an_invalid_field_is_refused_with_its_pointer() {
 }
 
 #[tokio::test]
-async fn the_query_of_a_url_is_shown_to_operators_only() {
+async fn path_and_query_of_a_url_are_shown_to_operators_only() {
     let server = auth::start().await;
     let operator = auth::key(&server, "an operator", "operator", &["default"]).await;
-    let reader = auth::key(&server, "a reader", "reader", &["default"]).await;
-    let body = json!({ "url": "https://example.com/hook?token=planted", "types": ["*"] });
+    let admin = auth::key(&server, "an admin", "admin", &["default"]).await;
+    let url = "https://example.com/services/planted?token=planted";
+    let body = json!({ "url": url, "types": ["*"] });
     assert_eq!(auth::call(&server, &operator, "PUT", "/v1/webhooks/w", body).await.status, 201);
     for path in ["/v1/webhooks/w", "/v1/webhooks"] {
-        let seen = auth::call(&server, &operator, "GET", path, json!(null)).await.text();
-        assert!(seen.contains("token=planted"), "{seen}");
-        let seen = auth::call(&server, &reader, "GET", path, json!(null)).await.text();
-        assert!(seen.contains("https://example.com/hook?…") && !seen.contains("planted"), "{seen}");
+        for key in [&operator, &admin] {
+            let seen = auth::call(&server, key, "GET", path, json!(null)).await.text();
+            assert!(seen.contains(url), "{seen}");
+        }
+    }
+    for role in ["reader", "submitter", "worker"] {
+        let key = auth::key(&server, role, role, &["default"]).await;
+        for path in ["/v1/webhooks/w", "/v1/webhooks"] {
+            let seen = auth::call(&server, &key, "GET", path, json!(null)).await.text();
+            assert!(
+                seen.contains("\"https://example.com/…\"") && !seen.contains("planted"),
+                "{role}: {seen}"
+            );
+        }
+        let authorization = format!("Bearer {key}");
+        for path in ["/webhooks", "/webhooks/w", "/v1/webhooks/w/deliveries", "/v1/events"] {
+            let seen = server.send("GET", path, &[("authorization", &authorization)], Vec::new()).await;
+            assert_eq!(seen.status, 200, "{path}: {}", seen.text());
+            assert!(!seen.text().contains("planted"), "{role} sees it on {path}");
+        }
     }
 }
 

@@ -185,7 +185,7 @@ pub fn failure_of(what: &str, error: Error) -> Failure {
     let is_content = |refusal: &&Refusal| {
         matches!(
             refusal.code.as_str(),
-            "invalid_field" | "payload_too_large" | "idempotency_mismatch" | "limit_reached"
+            "invalid_field" | "payload_too_large" | "idempotency_mismatch" | "id_taken" | "limit_reached"
         )
     };
     match error.refusal().filter(is_content) {

@@ -220,5 +220,6 @@ def refuses_content(refusal: Problem) -> bool:
         "unknown_field",
         "payload_too_large",
         "idempotency_mismatch",
+        "id_taken",
         "limit_reached",
     )
