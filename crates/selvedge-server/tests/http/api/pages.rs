@@ -35,7 +35,10 @@ async fn health_and_readiness_are_reported() {
     let ready = server.get("/readyz").await;
     assert_eq!(
         (ready.status, ready.json()),
-        (200, json!({ "status": "ready", "store": "memory", "uncovered_namespaces": 0, "clock_behind_ms": 0 }))
+        (
+            200,
+            json!({ "status": "ready", "store": "memory", "uncovered_namespaces": 0, "clock_behind_ms": 0 })
+        )
     );
 }
 
