@@ -173,5 +173,5 @@ pub async fn pick_without_keys(headers: &HeaderMap, engine: &Engine) -> Result<N
             "without API keys the server has the namespace default only; start it with SELVEDGE_ADMIN_KEY";
         return Err(Problem::new(Code::Forbidden, detail));
     }
-    Ok(Principal::administrator().open(DEFAULT_NAMESPACE, engine).await?)
+    Principal::administrator().open(DEFAULT_NAMESPACE, engine).await
 }

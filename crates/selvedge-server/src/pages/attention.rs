@@ -227,13 +227,13 @@ fn of_counts(situation: &Situation<'_>) -> Vec<Matter> {
         let text = html! { (bounded(count, more)) " " (are(count, "execution")) " held by limits" };
         matters.push(Matter::new(text).link(executions_link(&[("state", "held")]), "Show"));
     }
-    let ends: [(StateName, &str, fn(&Rollup) -> u64); 2] = [
-        (StateName::Failed, "failed", |minute| minute.failed),
-        (StateName::Expired, "expired", |minute| minute.expired),
+    let hour = &situation.hour.total;
+    let ends = [
+        (StateName::Failed, "failed", hour.sum(|minute| minute.failed)),
+        (StateName::Expired, "expired", hour.sum(|minute| minute.expired)),
     ];
-    for (state, verb, of_minute) in ends {
+    for (state, verb, lately) in ends {
         let Some(ended) = count_of(state) else { continue };
-        let lately = situation.hour.total.sum(of_minute);
         let text = html! {
             (bounded(ended.count, ended.may_be_more)) " " (have(ended.count, "execution")) " " (verb) ", "
             (number(lately)) " in the last hour"
