@@ -103,8 +103,8 @@ pub async fn a_count_distinguishes_signals_by_waitpoint(harness: &Harness) {
     let arrived: Vec<_> = claimed.signals.iter().map(through).collect();
     assert_eq!(arrived, [Some((cyd.id, name("cyd"))), Some((ann.id, name("ann")))]);
     assert_eq!(signal_names(&claimed), ["approved", "approved"]);
-    let late = harness.deliver(bob).await.expect("a third delivery is accepted");
-    assert_eq!(late.effect, Effect::Buffered);
+    let late = harness.deliver(bob).await.expect_err("the vote has ended");
+    assert_eq!(late.code(), "token_expired");
 }
 
 pub async fn an_awaited_time_resumes(harness: &Harness) {

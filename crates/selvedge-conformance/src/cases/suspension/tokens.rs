@@ -327,9 +327,9 @@ pub async fn a_token_of_an_ended_execution_is_refused(harness: &Harness) {
     let (claimed, waitpoint) = with_waitpoint(harness, draft("w")).await;
     harness.complete(&claimed, b"1").await;
     assert_refused(harness, &waitpoint, &secret(1).sign(&waitpoint), "already_terminal").await;
-    assert_eq!(harness.waitpoints(claimed.execution.id).await[0].state, WaitpointState::Open);
+    assert_eq!(harness.waitpoints(claimed.execution.id).await[0].state, WaitpointState::Expired);
     harness.operate(claimed.execution.id, Action::Replay).await.expect("it is replayed");
-    harness.deliver(&waitpoint).await.expect("it is live again");
+    assert_refused(harness, &waitpoint, &secret(1).sign(&waitpoint), "token_expired").await;
 }
 
 pub async fn tokens_of_an_old_key_are_accepted_during_the_grace_period(harness: &Harness) {

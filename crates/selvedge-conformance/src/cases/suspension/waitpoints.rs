@@ -311,11 +311,11 @@ pub async fn a_waitpoint_is_revoked_once_and_only_while_open(harness: &Harness) 
     let other = harness.leased(Draft::new("kind")).await;
     let theirs = harness.waitpoint(&other, draft("theirs")).await;
     assert_eq!(revoke(theirs.id).await.expect_err("it belongs to another execution").code(), "not_found");
-    // Waitpoints of an ended execution may be revoked too.
+    // The end of the execution has closed it.
     let last = harness.waitpoint(&claimed, draft("last")).await;
     harness.complete(&claimed, b"1").await;
-    revoke(last.id).await.expect("it is revoked");
-    assert_eq!(harness.waitpoints(id).await[2].state, WaitpointState::Revoked);
+    revoke(last.id).await.expect("a repeat changes nothing");
+    assert_eq!(harness.waitpoints(id).await[2].state, WaitpointState::Expired);
 }
 
 pub async fn waitpoints_beyond_the_limit_of_an_execution_are_refused(harness: &Harness) {
