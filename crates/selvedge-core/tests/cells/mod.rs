@@ -248,7 +248,10 @@ fn planned(from: &str, to: &str, id: Option<ExecutionId>) -> PlannedGraph {
 pub fn run(row: &Row, command: &Command) -> Vec<Cell> {
     let (accepted, changes) = decide(&Scene { row, command });
     let events: Vec<_> = changes.events.iter().filter(|event| event.execution == Some(ID)).collect();
-    let Some(last) = events.last() else {
+    // The waitpoints of an execution that ends are closed after its end, which keeps its state.
+    let keeps = |fact: &Fact| matches!(fact, Fact::WaitpointExpired { .. });
+    let last = events.iter().rposition(|event| !keeps(&event.fact)).or(events.len().checked_sub(1));
+    let Some(last) = last else {
         assert!(
             saves_nothing(&changes, command),
             "{command:?} on {row:?} recorded nothing and saves {changes:?}"
@@ -261,9 +264,8 @@ pub fn run(row: &Row, command: &Command) -> Vec<Cell> {
     let after = inserted.chain(updated).find(|row| row.id == ID).expect("a recorded change is saved");
     let (mut version, mut from) = (row.as_ref().map_or(0, |row| row.version), name(row));
     let mut cells = Vec::new();
-    for event in &events {
-        let to =
-            if std::ptr::eq(*event, *last) { after.state.name() } else { state_between(&event.fact, from) };
+    for (index, event) in events.iter().enumerate() {
+        let to = if index >= last { after.state.name() } else { state_between(&event.fact, from) };
         cells.push((from, event.fact.cause().expect("a change has a cause"), to));
         (version, from) = (version + 1, Some(to));
         assert_eq!(event.version, Some(version), "each change is one version and one fact");

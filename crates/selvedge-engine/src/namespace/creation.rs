@@ -43,7 +43,7 @@ pub async fn create(
         return Err(Refusal::field("/namespace", detail).into());
     }
     // Before the look at the namespace: keys of its successor, if another server creates it now, are newer.
-    let now = store.overview().await?.now;
+    let now = store.now().await?;
     if let Some(id) = store.find_namespace(name).await?
         && store.namespace_settings(id).await?.deletion == Some(Deletion::Done)
     {

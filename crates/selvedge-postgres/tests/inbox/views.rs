@@ -177,6 +177,7 @@ async fn the_statements_of_the_documentation_run() {
     let store = sandbox.store_with("server", Settings::default()).await;
     let server = Server::new(store, Options { notifications: false, ..Options::default() }).await;
     let sql = PlainConnection::connect(&sandbox.url("plain"), "public").await;
+    server.engine.namespace("orders").await.expect("the namespace of an example is created");
     let page = include_str!("../../../../docs/sql.md");
     let roles = "drop owned by shop, reporting; drop role shop, reporting";
     let mut blocks = 0;

@@ -6,6 +6,7 @@ use selvedge_core::Timestamp;
 use selvedge_engine::Options;
 use selvedge_memory::Clock;
 use serde_json::json;
+use std::time::{Duration, Instant};
 
 /// The time that passes, in milliseconds: longer than what counts as stuck.
 const LONG_MS: i64 = 3_000_000;
@@ -18,6 +19,18 @@ async fn attention(server: &Server) -> (String, Vec<String>) {
     let text = section.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect();
     let links = section.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
     (text, links.map(|link| link.replace("&amp;", "&")).collect())
+}
+
+/// Waits until a text needs attention: viewers share what was read a moment ago. Returns the links.
+async fn attention_says(server: &Server, expected: &str) -> Vec<String> {
+    let begun = Instant::now();
+    loop {
+        let (text, links) = attention(server).await;
+        if text.contains(expected) {
+            return links;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "{expected} is not in: {text}");
+    }
 }
 
 /// Claims an execution of a lane as a worker that takes only this kind.
@@ -140,9 +153,8 @@ async fn work_that_kills_its_workers_is_named_and_expires_after_six_of_them() {
     kill_a_worker(&server, &clock).await;
     server.claim("i", 1).await;
     clock.advance_ms(10_000);
-    let (text, links) = attention(&server).await;
     let died = "3 workers died while running this";
-    assert!(text.contains(died), "{text}");
+    let links = attention_says(&server, died).await;
     assert!(links.contains(&format!("/executions/{id}")), "{links:?}");
     let explained = server.read(&format!("executions/{id}/explain")).await;
     let reason =
@@ -158,8 +170,7 @@ async fn work_that_kills_its_workers_is_named_and_expires_after_six_of_them() {
     assert_eq!(server.execution(&id).await["state"], "waiting");
     kill_a_worker(&server, &clock).await;
     assert_eq!(server.execution(&id).await["state"], "expired");
-    let (text, links) = attention(&server).await;
-    assert!(text.contains("1 execution has expired"), "{text}");
+    let links = attention_says(&server, "1 execution has expired").await;
     assert!(links.contains(&"/executions?state=expired".to_owned()), "{links:?}");
     let explained = server.read(&format!("executions/{id}/explain")).await.to_string();
     assert!(explained.contains("6 workers died while running this without progress"), "{explained}");
