@@ -122,10 +122,12 @@ pub struct Detail {
     /// The retries charged in this generation.
     #[serde(skip_serializing_if = "is_default")]
     pub retries: u32,
-    /// The interruptions charged in this generation since the last progress: a recorded step or the end of a wait that has a
-    /// step.
+    /// The interruptions charged in this generation.
     #[serde(skip_serializing_if = "is_default")]
     pub interruptions: u32,
+    /// The part of them before the last progress: a recorded step or the end of a wait that has a step. The policy limits the rest.
+    #[serde(skip_serializing_if = "is_default")]
+    pub interruptions_before_progress: u32,
     /// The expired lease whose interruption made the execution claimable again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<LeaseRef>,
@@ -167,6 +169,16 @@ pub struct Detail {
 }
 
 impl Detail {
+    /// Returns the interruptions since the last progress, which the policy limits.
+    pub fn interruptions_without_progress(&self) -> u32 {
+        self.interruptions.saturating_sub(self.interruptions_before_progress)
+    }
+
+    /// Records progress.
+    pub(crate) fn note_progress(&mut self) {
+        self.interruptions_before_progress = self.interruptions;
+    }
+
     /// Replaces the character U+0000 in texts of callers: Postgres cannot convert JSON that contains it to text, so one such
     /// text would fail every query of a view. Names never contain it.
     pub(crate) fn replace_nul(&mut self) {

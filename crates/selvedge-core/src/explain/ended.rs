@@ -99,7 +99,7 @@ fn expired(row: &Execution, line: Option<&HistoryLine>) -> Reason {
     let message = match line.map(|line| &line.fact) {
         Some(Fact::DeadlinePassed { .. }) => "its deadline passed".to_owned(),
         Some(Fact::StartByPassed) => "it did not start in time".to_owned(),
-        Some(Fact::LeaseExpired { .. }) => interrupted(row.detail.interruptions),
+        Some(Fact::LeaseExpired { .. }) => interrupted(row.detail.interruptions_without_progress()),
         Some(_) | None => match &row.detail.error {
             Some(error) => headline(&error.message).to_owned(),
             None => "it ran out of time or of interruptions".to_owned(),

@@ -61,7 +61,7 @@ fn on_timeout(action: OnTimeout) -> &'static str {
 pub(super) fn delayed(row: &Execution, until: Timestamp) -> Reason {
     let detail = &row.detail;
     let reason = if detail.interrupted.is_some() {
-        let message = format!("it backs off after interruption {}", detail.interruptions);
+        let message = format!("it backs off after interruption {}", detail.interruptions_without_progress());
         Reason::new(Code::Backoff, message)
     } else if let Some(error) = detail.error.as_ref().filter(|_| detail.retries > 0) {
         let (limit, retry) = (row.spec.policy.retry.max_retries, detail.retries);

@@ -23,7 +23,7 @@ pub(super) fn busy(row: &Execution, around: &ExplainContext<'_>) -> Reason {
 
 /// Says how many workers died while they ran the execution, if it has not ended.
 pub(super) fn died(row: &Execution) -> Option<Reason> {
-    let count = row.detail.interruptions;
+    let count = row.detail.interruptions_without_progress();
     let limit = row.spec.policy.retry.max_interruptions;
     (count > 0 && row.state.outcome().is_none()).then(|| {
         let message =

@@ -122,7 +122,7 @@ fn open_again(row: &mut Execution, now: Timestamp) {
     row.detail.generation += 1;
     row.detail.replayed_at = Some(now);
     row.detail.retries = 0;
-    row.detail.interruptions = 0;
+    (row.detail.interruptions, row.detail.interruptions_before_progress) = (0, 0);
     row.detail.interrupted = None;
     row.detail.error = None;
     row.detail.cancelled_by = None;
@@ -163,11 +163,12 @@ fn after_interruption(work: &mut Work, row: &Execution) -> Next {
         return Next::Terminal(Outcome::Cancelled);
     }
     let retry = &row.spec.policy.retry;
-    if row.detail.interruptions >= retry.max_interruptions {
+    let interruptions = row.detail.interruptions_without_progress();
+    if interruptions >= retry.max_interruptions {
         return Next::Terminal(Outcome::Expired);
     }
     let now = work.now();
-    let until = (row.detail.interruptions > 0)
-        .then(|| now.plus_ms(retry.backoff.delay_ms(row.detail.interruptions, work.entropy())));
+    let until =
+        (interruptions > 0).then(|| now.plus_ms(retry.backoff.delay_ms(interruptions, work.entropy())));
     put_back(row, until, now)
 }

@@ -58,7 +58,7 @@ impl StepDraft {
         work.apply(row.id, fact, None, |row| {
             row.detail.record.steps += 1;
             row.detail.record.bytes += bytes as u64;
-            row.detail.interruptions = 0;
+            row.detail.note_progress();
         });
         Ok(())
     }

@@ -294,7 +294,7 @@ pub fn resume(
         row.detail.record.resumed_by = Some(by);
         // A wait without a step may be repeated for ever, so its end is no progress.
         if is_progress {
-            row.detail.interruptions = 0;
+            row.detail.note_progress();
         }
     });
     // A vote that has ended needs no more answers. A wait for a single signal is often repeated, for example after a reminder,

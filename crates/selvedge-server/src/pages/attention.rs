@@ -254,8 +254,8 @@ async fn of_deaths(namespace: &Namespace, situation: &Situation<'_>) -> Result<V
         let filter = Filter { states: vec![state], ..Filter::all(namespace.id()) };
         let (found, _) = namespace.list(&filter, None, LOOKED_AT, Payloads::NONE).await?;
         let rows = found.iter().map(|view| &view.stored.execution);
-        matters.extend(rows.filter(|row| row.detail.interruptions >= DEATHS).map(|row| {
-            let text = html! { (deaths(row.detail.interruptions)) };
+        matters.extend(rows.filter(|row| row.detail.interruptions_without_progress() >= DEATHS).map(|row| {
+            let text = html! { (deaths(row.detail.interruptions_without_progress())) };
             Matter::new(text).bad().link(format!("/executions/{}", row.id), "Show")
         }));
     }

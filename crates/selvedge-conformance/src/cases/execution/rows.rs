@@ -157,6 +157,7 @@ pub async fn a_row_with_every_rare_field_is_read_back_equal(harness: &Harness) {
             replayed_at: Some(now.minus_ms(1)),
             retries: 2,
             interruptions: 99,
+            interruptions_before_progress: 1,
             interrupted: Some(LeaseRef {
                 id: LeaseId(Uuid::new_v4()),
                 epoch: 7,

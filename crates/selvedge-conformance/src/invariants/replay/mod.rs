@@ -25,6 +25,7 @@ pub(super) struct Replay {
     breached: Option<LeaseId>,
     retries: u32,
     interruptions: u32,
+    interruptions_before_progress: u32,
     generation: u32,
     priority: Option<i16>,
     tags: BTreeMap<String, String>,
@@ -94,7 +95,8 @@ impl Replay {
             violations.push(format!("its state is {:?} and its live lease is {:?}", self.state, self.live));
         }
         let over = policy.is_some_and(|policy| {
-            self.retries > policy.retry.max_retries || self.interruptions > policy.retry.max_interruptions
+            self.retries > policy.retry.max_retries
+                || self.interruptions - self.interruptions_before_progress > policy.retry.max_interruptions
         });
         if over {
             violations.push(format!(
@@ -330,10 +332,13 @@ impl Replay {
             | Fact::ReplayedWaitingDependencies { generation }
             | Fact::Reopened { generation, .. } => {
                 (self.retries, self.interruptions, self.generation) = (0, 0, *generation);
+                self.interruptions_before_progress = 0;
             }
             Fact::Prioritised { to, .. } => self.priority = Some(*to),
-            Fact::Stepped { .. } => self.interruptions = 0,
-            Fact::Resumed { steps, .. } if !steps.is_empty() => self.interruptions = 0,
+            Fact::Stepped { .. } => self.interruptions_before_progress = self.interruptions,
+            Fact::Resumed { steps, .. } if !steps.is_empty() => {
+                self.interruptions_before_progress = self.interruptions;
+            }
             Fact::Submitted { .. }
             | Fact::DelayOver
             | Fact::Claimed { .. }
@@ -479,6 +484,11 @@ impl Replay {
         same("the generation", self.generation.to_string(), row.detail.generation.to_string());
         same("retries", self.retries.to_string(), row.detail.retries.to_string());
         same("interruptions", self.interruptions.to_string(), row.detail.interruptions.to_string());
+        same(
+            "interruptions before the last progress",
+            self.interruptions_before_progress.to_string(),
+            row.detail.interruptions_before_progress.to_string(),
+        );
         same("the tags", format!("{:?}", self.tags), format!("{:?}", row.tags));
         if let Some(priority) = self.priority {
             same("the priority", priority.to_string(), row.priority.to_string());

@@ -91,6 +91,7 @@ impl Reference {
             generation: 0,
             retries: 0,
             interruptions: 0,
+            interruptions_before_progress: 0,
             priority: content.priority,
             tags: BTreeMap::new(),
             progress: None,
@@ -344,7 +345,7 @@ fn apply_action(known: &mut ModelExecution, action: &OperatorAction, now: i64) -
             known.generation += 1;
             known.opened_at = now;
             known.started_at = None;
-            (known.retries, known.interruptions) = (0, 0);
+            (known.retries, known.interruptions, known.interruptions_before_progress) = (0, 0, 0);
             (known.progress, known.result) = (None, None);
             known.progress_ids.clear();
             known.record.resumed_by = None;

@@ -246,7 +246,7 @@ impl ModelExecution {
         }
         let attempt = self.epoch - 1;
         self.record.steps.push(ModelStep { name, kind, attempt, started_at: now, result: recorded });
-        self.interruptions = 0;
+        self.interruptions_before_progress = self.interruptions;
         self.version += 1;
         Ok(())
     }

@@ -43,6 +43,7 @@ pub struct ModelExecution {
     pub generation: u32,
     pub retries: u32,
     pub interruptions: u32,
+    pub interruptions_before_progress: u32,
     pub priority: i16,
     pub tags: BTreeMap<u8, u8>,
     pub progress: Option<u8>,
@@ -225,10 +226,11 @@ impl ModelExecution {
 
     /// Returns the state after an interruption. The first one has no backoff.
     pub fn after_interruption(&mut self, now: i64) -> ModelState {
-        if self.cancel_until.is_none() && self.interruptions >= self.content.max_interruptions {
+        let charged = self.interruptions - self.interruptions_before_progress;
+        if self.cancel_until.is_none() && charged >= self.content.max_interruptions {
             return ModelState::Ended(Outcome::Expired);
         }
-        let wait = if self.interruptions == 0 { 0 } else { self.content.backoff_ms };
+        let wait = if charged == 0 { 0 } else { self.content.backoff_ms };
         let next = self.after_attempt(wait, now);
         self.interruptions += u32::from(!matches!(next, ModelState::Ended(_)));
         next

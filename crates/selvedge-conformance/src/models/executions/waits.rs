@@ -292,7 +292,7 @@ impl ModelExecution {
             let name = wait.spec.step.map(|(name, _)| name);
             if let Some(step) = self.record.steps.iter_mut().find(|step| Some(step.name) == name) {
                 step.result = Some(StepResult::Waited(ended_by, signals.into_iter().collect()));
-                self.interruptions = 0;
+                self.interruptions_before_progress = self.interruptions;
             }
         }
         for signal in self.record.signals.iter_mut().filter(|signal| taken.contains(&signal.number)) {

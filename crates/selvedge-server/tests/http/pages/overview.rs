@@ -189,8 +189,8 @@ async fn a_recorded_step_sets_the_count_of_dead_workers_back() {
     let claim = server.claim("i", 1).await.remove(0);
     let step = op_with("step", &claim, json!({ "name": "one", "result": 1 }));
     assert_eq!(server.report("i", step).await["ok"], true);
-    assert_eq!(server.execution(&id).await["interruptions"], json!(0));
     clock.advance_ms(120_000);
     server.engine.tick("lease_expiry").await.expect("the tick succeeds");
-    assert_eq!(server.execution(&id).await["state"], "waiting");
+    let execution = server.execution(&id).await;
+    assert_eq!((&execution["state"], &execution["interruptions"]), (&json!("waiting"), &json!(6)));
 }
