@@ -83,7 +83,7 @@ async def test_a_wait_that_was_too_long_says_why_and_what_to_ask(client: Client,
     with pytest.raises(WaitTimeout) as late:
         await run.result(timeout=0.05)
     message = str(late.value)
-    assert f"the execution {run.id} has not ended after 0.05 s. It is waiting: no live worker" in message
+    assert f"the execution {run.id} has not ended after 0.05 s. It is waiting. No live worker" in message
     assert f"`selvedge explain {run.id}`" in message
 
     flow = Flow("pair")
@@ -92,14 +92,14 @@ async def test_a_wait_that_was_too_long_says_why_and_what_to_ask(client: Client,
     with pytest.raises(WaitTimeout) as late:
         await started.result(timeout=0.05)
     message = str(late.value)
-    assert "It is running: a is waiting: no live worker" in message
+    assert "It is running. “a” is waiting for a worker. No live worker" in message
     assert f"`selvedge flow explain {started.id}`" in message
 
 
 def test_a_wait_of_the_synchronous_client_says_why(server: Server, lane: str) -> None:
     with sync.Client(server.url) as client:
         run = client.submit("nobody-runs-this", lane=lane)
-        with pytest.raises(WaitTimeout, match="It is waiting: no live worker"):
+        with pytest.raises(WaitTimeout, match="It is waiting. No live worker"):
             run.result(timeout=0.05)
 
 

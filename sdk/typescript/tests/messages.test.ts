@@ -77,7 +77,7 @@ storeTest("a wait that was too long says why and what to ask", async (bed) => {
   await assert.rejects(run.result({ timeoutMs: 50 }), (error: unknown) => {
     assert.ok(error instanceof WaitTimeout);
     assert.ok(
-      error.message.startsWith(`the execution ${run.id} has not ended within 50 ms. It is waiting: no live worker`),
+      error.message.startsWith(`the execution ${run.id} has not ended within 50 ms. It is waiting. No live worker`),
       error.message,
     );
     assert.ok(error.message.includes(`\`selvedge explain ${run.id}\``), error.message);
@@ -86,7 +86,7 @@ storeTest("a wait that was too long says why and what to ask", async (bed) => {
   const flow = await bed.client.submitFlow(new Flow("one").with("a", "nobody-runs-this"));
   await assert.rejects(flow.result({ timeoutMs: 50 }), (error: unknown) => {
     assert.ok(error instanceof WaitTimeout);
-    assert.ok(error.message.includes("It is running: a is waiting: no live worker"), error.message);
+    assert.ok(error.message.includes("It is running. “a” is waiting for a worker. No live worker"), error.message);
     assert.ok(error.message.includes(`\`selvedge flow explain ${flow.id}\``), error.message);
     return true;
   });

@@ -277,10 +277,9 @@ function submission({ kind, input, ...options }: BatchItem): api.Submission {
   return { ...options, id, kind: kindName(kind), input: input ?? null };
 }
 
-/** Returns the state of an execution or a flow, and the first reasons why it does not go on, as a sentence. */
+/** Returns the state of an execution or a flow, and the first reasons why it does not go on, as sentences. */
 function stateAndReasons({ state, reasons }: api.Explanation): string {
   // A flow says first how many members are open, and then what each waits for.
   const messages = reasons.filter(({ code }) => code !== "members_open").map(({ message }) => message);
-  const said = `It is ${state.replaceAll("_", " ")}`;
-  return messages.length > 0 ? `${said}: ${messages.slice(0, REASONS_MAX).join("; ")}` : said;
+  return [`It is ${state.replaceAll("_", " ")}`, ...messages.slice(0, REASONS_MAX)].join(". ");
 }

@@ -289,8 +289,8 @@ def kind_of(kind: Any) -> tuple[str, Converter | None]:
 
 
 def state_and_reasons(explained: types.Explanation) -> str:
-    """Returns the state of an execution or a flow, and the first reasons why it does not go on, as a sentence."""
+    """Returns the state of an execution or a flow, and the first reasons why it does not go on, as sentences."""
     # A flow says first how many members are open, and then what each waits for.
     reasons = [reason["message"] for reason in explained["reasons"] if reason["code"] != "members_open"]
     state = f"It is {explained['state'].replace('_', ' ')}"
-    return f"{state}: {'; '.join(reasons[:REASONS_MAX])}" if reasons else state
+    return ". ".join([state, *reasons[:REASONS_MAX]])
