@@ -99,7 +99,7 @@ async def test_a_wait_that_was_too_long_says_why_and_what_to_ask(client: Client,
 def test_a_wait_of_the_synchronous_client_says_why(server: Server, lane: str) -> None:
     with sync.Client(server.url) as client:
         run = client.submit("nobody-runs-this", lane=lane)
-        with pytest.raises(WaitTimeout, match="It is waiting. No live worker"):
+        with pytest.raises(WaitTimeout, match=r"It is waiting\. No live worker"):
             run.result(timeout=0.05)
 
 
