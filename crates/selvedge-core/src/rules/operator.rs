@@ -108,6 +108,8 @@ impl Rule for Operate {
                 needs.flows.lock(row.flow);
                 waitpoint::needs_closed(row, needs);
             }
+            // It ends an execution whose cancel was requested.
+            (Action::Revoke { .. }, Ok(row)) => waitpoint::needs_closed(row, needs),
             (Action::Resume, Ok(row)) => suspend::needs(row, needs),
             (Action::Prioritise { .. }, Ok(row)) => {
                 scanned_gate(row).into_iter().for_each(|gate| lock_gate(gate, needs));
@@ -135,7 +137,7 @@ impl Rule for Operate {
         if self.changes(&row, work)? {
             self.act(&row, work)?;
             // Before the reply, which has the version of the row.
-            if self.cancels() || self.action == Action::Resume {
+            if matches!(self.action, Action::Cancel { .. } | Action::Revoke { .. } | Action::Resume) {
                 waitpoint::close_unneeded(work, row.id);
             }
         }
