@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 pub enum Closing {
     /// All: the execution has ended.
     All,
-    /// Those that only served waits that have ended: their token may send one of these signals.
+    /// Waitpoints whose token may send one of these signals: they only served waits that have ended.
     Of(BTreeSet<Name>),
 }
 

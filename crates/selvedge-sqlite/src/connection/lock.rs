@@ -121,7 +121,7 @@ impl OwnerFile {
         match std::fs::metadata(database) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
             Ok(found) if found.is_file() && found.len() == 0 => {}
-            // What cannot be examined fails later, with the error of its opening.
+            // A file that cannot be examined is refused when it is opened, with that error.
             Ok(_) | Err(_) => return Ok(false),
         }
         let mut text = String::new();

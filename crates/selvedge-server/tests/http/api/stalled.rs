@@ -140,7 +140,7 @@ async fn responses_that_nobody_reads_are_bounded_per_connection_and_end() {
     }
     let held = metric(&server, "http_response_bytes").await;
     assert!((2 * LARGE..2 * LARGE + 10_000).contains(&held), "{held}");
-    // What the connection asks for now is refused without an effect; health is always told.
+    // Further requests of the connection are refused without an effect; health checks are always answered.
     for (method, path, body) in
         [("GET", &*large, ""), ("POST", "/v1/executions", r#"{"kind": "refused"}"#), ("GET", "/docs", "")]
     {
