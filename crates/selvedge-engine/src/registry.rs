@@ -78,9 +78,9 @@ impl Registry {
         Ok(registry)
     }
 
-    /// Returns the number of the store's history. See [`Store::history`].
-    pub fn history(&self) -> u64 {
-        self.store.history()
+    /// Returns the number of the store's lineage. See [`Transactions::lineage`](selvedge_store::Transactions::lineage).
+    pub fn lineage(&self) -> u64 {
+        self.store.lineage()
     }
 
     /// Returns the settings of a namespace, if they were read at this time or later.

@@ -39,9 +39,12 @@ use selvedge_core::{
     Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, DeliveryPage, Demand, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Error,
-    FlowDue, Head, LaneCounts, ListPage, LogLimit, ManualClock, NamespaceSettings, Notification, Overview,
-    ReconcilerScope, RootSecret, SecretPlace, Store, Stored, Transaction,
+    ApiKeyStore, BulkJobReads, ClassStore, Decision, DeliveryPage, Demand, Depth, Description, DueFlow,
+    DueReads, DueRow, DueSchedules, Entries, Error, ExecutionReads, FlowDue, FlowReads, GateReads, Head,
+    InboxStore, KeyStore, LaneCounts, ListPage, LogLimit, LogStore, ManualClock, NamespaceSettings,
+    NamespaceStore, Notification, OutboxReads, Overview, ProjectionStore, ReconcilerScope, RollupStore,
+    RootSecret, ScheduleReads, SecretPlace, SecretStore, SessionReads, SignalReads, StepReads, Stored,
+    StreamStore, TokenKeyReads, Transaction, Transactions, WaitpointReads, WebhookReads,
 };
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -116,7 +119,7 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
 }
 
 #[async_trait]
-impl Store for MemoryStore {
+impl Transactions for MemoryStore {
     fn describe(&self) -> Description {
         let durability = "None: everything is lost when the process ends.";
         Description { name: "memory", writers: 1, shared: false, durability }
@@ -124,6 +127,10 @@ impl Store for MemoryStore {
 
     fn manual_clock(&self) -> Option<&dyn ManualClock> {
         self.clock.as_manual()
+    }
+
+    async fn now(&self) -> Result<Timestamp, Error> {
+        self.read(|_, now| now)
     }
 
     async fn transact(&self, mut decision: Box<dyn Decision>) -> Result<Transaction, Error> {
@@ -137,66 +144,34 @@ impl Store for MemoryStore {
         )))
     }
 
-    async fn namespace(&self, name: &Name) -> Result<NamespaceId, Error> {
-        Ok(self.tables().intern_namespace(name))
-    }
-
-    async fn find_namespace(&self, name: &Name) -> Result<Option<NamespaceId>, Error> {
-        self.read(|tables, _| tables.find_namespace(name))
-    }
-
-    async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
-        self.read(|tables, _| tables.namespaces())
-    }
-
-    async fn namespace_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error> {
-        self.read(|tables, _| tables.settings.get(&namespace).copied().unwrap_or_default())
-    }
-
-    async fn configure_namespace(
-        &self,
-        namespace: NamespaceId,
-        settings: NamespaceSettings,
-    ) -> Result<(), Error> {
-        let mut tables = self.tables();
-        let known = tables.settings.entry(namespace).or_default();
-        *known = known.changed_to(settings);
+    async fn notify(&self, _notification: Notification) -> Result<(), Error> {
         Ok(())
     }
 
-    async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
-        let mut tables = self.tables();
-        Ok(tables.intern_classes(classes, self.clock.now()))
+    async fn next_notification(&self) -> Option<Notification> {
+        None
     }
 
-    async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
-        self.read(|tables, _| tables.classes_after(after))
+    async fn figures(&self) -> Result<Option<(i64, i64)>, Error> {
+        self.read(|tables, _| Some((tables.commits, 0)))
     }
 
-    async fn remove_unused_classes(&self, unused_ms: i64, limit: u32) -> Result<u64, Error> {
-        let mut tables = self.tables();
-        let now = self.clock.now();
-        Ok(tables.remove_unused_classes(now.minus_ms(unused_ms), now, limit))
+    async fn ping(&self) -> Result<(), Error> {
+        Ok(())
     }
 
-    async fn count_lanes(
-        &self,
-        namespace: NamespaceId,
-        lanes: &[Vec<ClassId>],
-        bound: u64,
-    ) -> Result<Vec<LaneCounts>, Error> {
-        self.read(|tables, _| tables.count_lanes(namespace, lanes, bound))
-    }
+    async fn close(&self) {}
+}
 
-    async fn depths(
-        &self,
-        namespace: NamespaceId,
-        ranges: &[ClassId],
-        bound: u64,
-    ) -> Result<Vec<Depth>, Error> {
-        self.read(|tables, _| tables.depths(namespace, ranges, bound))
+#[async_trait]
+impl DueReads for MemoryStore {
+    async fn overview(&self) -> Result<Overview, Error> {
+        self.read(Tables::overview)
     }
+}
 
+#[async_trait]
+impl ExecutionReads for MemoryStore {
     async fn fetch(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Stored>, Error> {
         self.read(|tables, _| tables.fetch(ids, payloads))
     }
@@ -227,6 +202,24 @@ impl Store for MemoryStore {
         self.read(|tables, _| tables.count(filter, bound))
     }
 
+    async fn count_lanes(
+        &self,
+        namespace: NamespaceId,
+        lanes: &[Vec<ClassId>],
+        bound: u64,
+    ) -> Result<Vec<LaneCounts>, Error> {
+        self.read(|tables, _| tables.count_lanes(namespace, lanes, bound))
+    }
+
+    async fn depths(
+        &self,
+        namespace: NamespaceId,
+        ranges: &[ClassId],
+        bound: u64,
+    ) -> Result<Vec<Depth>, Error> {
+        self.read(|tables, _| tables.depths(namespace, ranges, bound))
+    }
+
     async fn history_pages(&self, id: ExecutionId) -> Result<Vec<Vec<u8>>, Error> {
         self.read(|tables, _| tables.history_pages(id))
     }
@@ -235,10 +228,28 @@ impl Store for MemoryStore {
         self.read(|tables, _| tables.ahead_of(execution, bound))
     }
 
-    async fn sessions(&self, namespace: Option<NamespaceId>) -> Result<Vec<Session>, Error> {
-        self.read(|tables, _| tables.sessions_of(namespace))
+    async fn due(
+        &self,
+        scope: &ReconcilerScope,
+        kind: DueKind,
+        after: Option<(Timestamp, ExecutionId)>,
+        limit: u32,
+    ) -> Result<Vec<DueRow>, Error> {
+        self.read(|tables, now| tables.due(scope, kind, after, limit, now))
     }
 
+    async fn expired_leases(
+        &self,
+        scope: &ReconcilerScope,
+        after: Option<ExecutionId>,
+        limit: u32,
+    ) -> Result<Vec<DueRow>, Error> {
+        self.read(|tables, now| tables.expired_leases(scope, after, limit, now))
+    }
+}
+
+#[async_trait]
+impl FlowReads for MemoryStore {
     async fn fetch_flows(&self, ids: &[FlowId]) -> Result<Vec<Flow>, Error> {
         self.read(|tables, _| tables.fetch_flows(ids))
     }
@@ -269,7 +280,10 @@ impl Store for MemoryStore {
     ) -> Result<Vec<DueFlow>, Error> {
         self.read(|tables, now| tables.due_flows(scope, kind, after, limit, now))
     }
+}
 
+#[async_trait]
+impl OutboxReads for MemoryStore {
     async fn outbox(
         &self,
         scope: &ReconcilerScope,
@@ -280,114 +294,10 @@ impl Store for MemoryStore {
     ) -> Result<Vec<OutboxRow>, Error> {
         self.read(|tables, now| tables.outbox_before(scope, kind, now.minus_ms(stale_ms), after, limit))
     }
+}
 
-    async fn frames(&self, stream: StreamName, range: FrameRange, limit: u32) -> Result<Vec<Frame>, Error> {
-        self.read(|tables, now| tables.frames_in(stream, range, limit, now))
-    }
-
-    async fn stream(&self, stream: StreamName) -> Result<Option<Stream>, Error> {
-        self.read(|tables, _| tables.streams.get(&stream).cloned())
-    }
-
-    async fn delete_old_frames(&self, limit: u32) -> Result<u64, Error> {
-        let mut tables = self.tables();
-        let now = self.clock.now();
-        Ok(tables.delete_old_frames(now, limit))
-    }
-
-    async fn drop_old_log(&self, keep_ms: i64) -> Result<u64, Error> {
-        let mut tables = self.tables();
-        let before = self.clock.now().minus_ms(keep_ms);
-        Ok(tables.drop_log(before))
-    }
-
-    async fn signals(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Signal>, Error> {
-        self.read(|tables, _| tables.records.signals_after(of, after, limit))
-    }
-
-    async fn steps(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<RecordedStep>, Error> {
-        self.read(|tables, _| tables.records.steps_after(of, after, limit))
-    }
-
-    async fn waitpoints(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Waitpoint>, Error> {
-        self.read(|tables, _| tables.records.waitpoints_after(of, after, limit))
-    }
-
-    async fn list_waitpoints(
-        &self,
-        filter: &WaitpointFilter,
-        after: Option<WaitpointPosition>,
-        limit: u32,
-    ) -> Result<Vec<Waitpoint>, Error> {
-        self.read(|tables, _| tables.records.list_waitpoints(filter, after, limit))
-    }
-
-    async fn waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error> {
-        self.read(|tables, _| tables.records.waitpoint(id))
-    }
-
-    async fn token_keys(&self) -> Result<Vec<TokenKey>, Error> {
-        self.read(|tables, _| tables.records.token_keys.values().copied().collect())
-    }
-
-    async fn api_key(&self, digest: &KeyDigest) -> Result<Option<(ApiKey, Timestamp)>, Error> {
-        let now = self.clock.now();
-        self.read(|tables, _| tables.records.api_key(digest).map(|key| (key, now)))
-    }
-
-    async fn api_keys(&self, after: Option<ApiKeyId>, limit: u32) -> Result<Vec<ApiKey>, Error> {
-        self.read(|tables, _| tables.records.list_api_keys(after, limit))
-    }
-
-    async fn touch_api_keys(&self, ids: &[ApiKeyId]) -> Result<(), Error> {
-        let now = self.clock.now();
-        self.tables().records.touch_api_keys(ids, now);
-        Ok(())
-    }
-
-    async fn delete_rest_of_namespace(&self, namespace: NamespaceId, _limit: u32) -> Result<u64, Error> {
-        Ok(self.tables().delete_rest_of_namespace(namespace))
-    }
-
-    async fn bulk_job(&self, id: BulkJobId) -> Result<Option<BulkJob>, Error> {
-        self.read(|tables, _| tables.records.bulk_jobs.get(&id).cloned())
-    }
-
-    async fn bulk_jobs(
-        &self,
-        namespace: NamespaceId,
-        after: Option<BulkJobId>,
-        limit: u32,
-    ) -> Result<Vec<BulkJob>, Error> {
-        self.read(|tables, _| tables.records.list_bulk_jobs(namespace, after, limit))
-    }
-
-    async fn due_bulk_jobs(&self, scope: &ReconcilerScope, limit: u32) -> Result<Vec<BulkJob>, Error> {
-        self.read(|tables, now| tables.records.due_bulk_jobs(scope, limit, now))
-    }
-
-    async fn webhook(&self, name: &WebhookName) -> Result<Option<Webhook>, Error> {
-        self.read(|tables, _| tables.webhooks.find(name))
-    }
-
-    async fn webhooks(
-        &self,
-        namespace: Option<NamespaceId>,
-        after: Option<&WebhookName>,
-        limit: u32,
-    ) -> Result<Vec<Webhook>, Error> {
-        self.read(|tables, _| tables.webhooks.list(namespace, after, limit))
-    }
-
-    async fn deliveries(&self, page: &DeliveryPage) -> Result<Vec<Delivery>, Error> {
-        self.read(|tables, _| tables.webhooks.deliveries(page))
-    }
-
-    async fn root_secret(&self, new: &[u8]) -> Result<RootSecret, Error> {
-        let bytes = self.tables().records.secret.get_or_insert_with(|| new.to_vec()).clone();
-        Ok(RootSecret { bytes, place: SecretPlace::Memory })
-    }
-
+#[async_trait]
+impl GateReads for MemoryStore {
     async fn fetch_gates(&self, ids: &[GateId]) -> Result<Vec<Gate>, Error> {
         self.read(|tables, _| ids.iter().filter_map(|id| tables.gates.rows.get(id).cloned()).collect())
     }
@@ -411,6 +321,161 @@ impl Store for MemoryStore {
         self.read(|tables, now| tables.gates.due(scope, after, limit, now))
     }
 
+    async fn parts_of(&self, gate: &GateName, limit: u32) -> Result<Vec<Gate>, Error> {
+        self.read(|tables, _| tables.gates.parts_of(gate, limit))
+    }
+
+    async fn ledger(&self, gate: GateId, period: u32) -> Result<Vec<LedgerEntry>, Error> {
+        self.read(|tables, _| tables.gates.ledger(gate, period))
+    }
+
+    async fn ledger_of(&self, execution: ExecutionId) -> Result<Vec<LedgerEntry>, Error> {
+        self.read(|tables, _| tables.gates.ledger_of(execution))
+    }
+
+    async fn held_by(&self, gate: GateId, bound: u64) -> Result<u64, Error> {
+        self.read(|tables, _| tables.gates.count_held(gate, bound))
+    }
+}
+
+#[async_trait]
+impl SessionReads for MemoryStore {
+    async fn sessions(&self, namespace: Option<NamespaceId>) -> Result<Vec<Session>, Error> {
+        self.read(|tables, _| tables.sessions_of(namespace))
+    }
+
+    async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error> {
+        self.read(|tables, now| tables.unseen_sessions(now.minus_ms(unseen_ms), limit))
+    }
+}
+
+#[async_trait]
+impl StreamStore for MemoryStore {
+    async fn frames(&self, stream: StreamName, range: FrameRange, limit: u32) -> Result<Vec<Frame>, Error> {
+        self.read(|tables, now| tables.frames_in(stream, range, limit, now))
+    }
+
+    async fn stream(&self, stream: StreamName) -> Result<Option<Stream>, Error> {
+        self.read(|tables, _| tables.streams.get(&stream).cloned())
+    }
+
+    async fn delete_old_frames(&self, limit: u32) -> Result<u64, Error> {
+        let mut tables = self.tables();
+        let now = self.clock.now();
+        Ok(tables.delete_old_frames(now, limit))
+    }
+}
+
+#[async_trait]
+impl SignalReads for MemoryStore {
+    async fn signals(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Signal>, Error> {
+        self.read(|tables, _| tables.records.signals_after(of, after, limit))
+    }
+}
+
+#[async_trait]
+impl StepReads for MemoryStore {
+    async fn steps(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<RecordedStep>, Error> {
+        self.read(|tables, _| tables.records.steps_after(of, after, limit))
+    }
+}
+
+#[async_trait]
+impl WaitpointReads for MemoryStore {
+    async fn waitpoints(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Waitpoint>, Error> {
+        self.read(|tables, _| tables.records.waitpoints_after(of, after, limit))
+    }
+
+    async fn list_waitpoints(
+        &self,
+        filter: &WaitpointFilter,
+        after: Option<WaitpointPosition>,
+        limit: u32,
+    ) -> Result<Vec<Waitpoint>, Error> {
+        self.read(|tables, _| tables.records.list_waitpoints(filter, after, limit))
+    }
+
+    async fn waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error> {
+        self.read(|tables, _| tables.records.waitpoint(id))
+    }
+}
+
+#[async_trait]
+impl TokenKeyReads for MemoryStore {
+    async fn token_keys(&self) -> Result<Vec<TokenKey>, Error> {
+        self.read(|tables, _| tables.records.token_keys.values().copied().collect())
+    }
+}
+
+#[async_trait]
+impl KeyStore for MemoryStore {
+    async fn delete_expired_keys(&self, limit: u32) -> Result<u64, Error> {
+        let mut tables = self.tables();
+        let now = self.clock.now();
+        Ok(tables.delete_expired_keys(now, limit))
+    }
+}
+
+#[async_trait]
+impl ApiKeyStore for MemoryStore {
+    async fn api_key(&self, digest: &KeyDigest) -> Result<Option<(ApiKey, Timestamp)>, Error> {
+        let now = self.clock.now();
+        self.read(|tables, _| tables.records.api_key(digest).map(|key| (key, now)))
+    }
+
+    async fn api_keys(&self, after: Option<ApiKeyId>, limit: u32) -> Result<Vec<ApiKey>, Error> {
+        self.read(|tables, _| tables.records.list_api_keys(after, limit))
+    }
+
+    async fn touch_api_keys(&self, ids: &[ApiKeyId]) -> Result<(), Error> {
+        let now = self.clock.now();
+        self.tables().records.touch_api_keys(ids, now);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl BulkJobReads for MemoryStore {
+    async fn bulk_job(&self, id: BulkJobId) -> Result<Option<BulkJob>, Error> {
+        self.read(|tables, _| tables.records.bulk_jobs.get(&id).cloned())
+    }
+
+    async fn bulk_jobs(
+        &self,
+        namespace: NamespaceId,
+        after: Option<BulkJobId>,
+        limit: u32,
+    ) -> Result<Vec<BulkJob>, Error> {
+        self.read(|tables, _| tables.records.list_bulk_jobs(namespace, after, limit))
+    }
+
+    async fn due_bulk_jobs(&self, scope: &ReconcilerScope, limit: u32) -> Result<Vec<BulkJob>, Error> {
+        self.read(|tables, now| tables.records.due_bulk_jobs(scope, limit, now))
+    }
+}
+
+#[async_trait]
+impl WebhookReads for MemoryStore {
+    async fn webhook(&self, name: &WebhookName) -> Result<Option<Webhook>, Error> {
+        self.read(|tables, _| tables.webhooks.find(name))
+    }
+
+    async fn webhooks(
+        &self,
+        namespace: Option<NamespaceId>,
+        after: Option<&WebhookName>,
+        limit: u32,
+    ) -> Result<Vec<Webhook>, Error> {
+        self.read(|tables, _| tables.webhooks.list(namespace, after, limit))
+    }
+
+    async fn deliveries(&self, page: &DeliveryPage) -> Result<Vec<Delivery>, Error> {
+        self.read(|tables, _| tables.webhooks.deliveries(page))
+    }
+}
+
+#[async_trait]
+impl ScheduleReads for MemoryStore {
     async fn schedule(&self, name: &ScheduleName) -> Result<Option<Schedule>, Error> {
         self.read(|tables, _| tables.schedules.get(name))
     }
@@ -435,64 +500,79 @@ impl Store for MemoryStore {
             schedules: tables.schedules.due(scope, after, limit, now),
         })
     }
+}
 
-    async fn parts_of(&self, gate: &GateName, limit: u32) -> Result<Vec<Gate>, Error> {
-        self.read(|tables, _| tables.gates.parts_of(gate, limit))
+impl InboxStore for MemoryStore {}
+
+#[async_trait]
+impl NamespaceStore for MemoryStore {
+    async fn namespace(&self, name: &Name) -> Result<NamespaceId, Error> {
+        Ok(self.tables().intern_namespace(name))
     }
 
-    async fn ledger(&self, gate: GateId, period: u32) -> Result<Vec<LedgerEntry>, Error> {
-        self.read(|tables, _| tables.gates.ledger(gate, period))
+    async fn find_namespace(&self, name: &Name) -> Result<Option<NamespaceId>, Error> {
+        self.read(|tables, _| tables.find_namespace(name))
     }
 
-    async fn ledger_of(&self, execution: ExecutionId) -> Result<Vec<LedgerEntry>, Error> {
-        self.read(|tables, _| tables.gates.ledger_of(execution))
+    async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
+        self.read(|tables, _| tables.namespaces())
     }
 
-    async fn held_by(&self, gate: GateId, bound: u64) -> Result<u64, Error> {
-        self.read(|tables, _| tables.gates.count_held(gate, bound))
+    async fn namespace_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error> {
+        self.read(|tables, _| tables.settings.get(&namespace).copied().unwrap_or_default())
     }
 
-    async fn now(&self) -> Result<Timestamp, Error> {
-        self.read(|_, now| now)
-    }
-
-    async fn overview(&self) -> Result<Overview, Error> {
-        self.read(Tables::overview)
-    }
-
-    async fn due(
+    async fn configure_namespace(
         &self,
-        scope: &ReconcilerScope,
-        kind: DueKind,
-        after: Option<(Timestamp, ExecutionId)>,
-        limit: u32,
-    ) -> Result<Vec<DueRow>, Error> {
-        self.read(|tables, now| tables.due(scope, kind, after, limit, now))
+        namespace: NamespaceId,
+        settings: NamespaceSettings,
+    ) -> Result<(), Error> {
+        let mut tables = self.tables();
+        let known = tables.settings.entry(namespace).or_default();
+        *known = known.changed_to(settings);
+        Ok(())
     }
 
-    async fn expired_leases(
-        &self,
-        scope: &ReconcilerScope,
-        after: Option<ExecutionId>,
-        limit: u32,
-    ) -> Result<Vec<DueRow>, Error> {
-        self.read(|tables, now| tables.expired_leases(scope, after, limit, now))
+    async fn delete_rest_of_namespace(&self, namespace: NamespaceId, _limit: u32) -> Result<u64, Error> {
+        Ok(self.tables().delete_rest_of_namespace(namespace))
+    }
+}
+
+#[async_trait]
+impl ClassStore for MemoryStore {
+    async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
+        let mut tables = self.tables();
+        Ok(tables.intern_classes(classes, self.clock.now()))
     }
 
-    async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error> {
-        self.read(|tables, now| tables.unseen_sessions(now.minus_ms(unseen_ms), limit))
+    async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
+        self.read(|tables, _| tables.classes_after(after))
     }
 
-    async fn delete_expired_keys(&self, limit: u32) -> Result<u64, Error> {
+    async fn remove_unused_classes(&self, unused_ms: i64, limit: u32) -> Result<u64, Error> {
         let mut tables = self.tables();
         let now = self.clock.now();
-        Ok(tables.delete_expired_keys(now, limit))
+        Ok(tables.remove_unused_classes(now.minus_ms(unused_ms), now, limit))
     }
+}
 
+#[async_trait]
+impl LogStore for MemoryStore {
     async fn log_page(&self, after: i64, limit: LogLimit) -> Result<Entries, Error> {
         self.read(|tables, _| tables.log_page(after, limit))
     }
 
+    async fn drop_old_log(&self, keep_ms: i64) -> Result<u64, Error> {
+        let mut tables = self.tables();
+        let before = self.clock.now().minus_ms(keep_ms);
+        Ok(tables.drop_log(before))
+    }
+}
+
+impl ProjectionStore for MemoryStore {}
+
+#[async_trait]
+impl RollupStore for MemoryStore {
     async fn save_rollups(&self, rows: &[RollupRow]) -> Result<(), Error> {
         self.tables().save_rollups(rows);
         Ok(())
@@ -507,22 +587,12 @@ impl Store for MemoryStore {
         let before = self.clock.now().minus_ms(keep_ms);
         Ok(tables.delete_old_rollups(before, limit))
     }
+}
 
-    async fn notify(&self, _notification: Notification) -> Result<(), Error> {
-        Ok(())
+#[async_trait]
+impl SecretStore for MemoryStore {
+    async fn root_secret(&self, new: &[u8]) -> Result<RootSecret, Error> {
+        let bytes = self.tables().records.secret.get_or_insert_with(|| new.to_vec()).clone();
+        Ok(RootSecret { bytes, place: SecretPlace::Memory })
     }
-
-    async fn next_notification(&self) -> Option<Notification> {
-        None
-    }
-
-    async fn figures(&self) -> Result<Option<(i64, i64)>, Error> {
-        self.read(|tables, _| Some((tables.commits, 0)))
-    }
-
-    async fn ping(&self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    async fn close(&self) {}
 }

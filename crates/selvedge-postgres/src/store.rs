@@ -22,64 +22,83 @@ use selvedge_core::{
     Signal, Step, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Error, FlowDue, Head,
-    InboxCounts, LaneCounts, ListPage, LogLimit, NamespaceSettings, Notification, Overview, ProjectionLease,
-    ProjectionPage, ReconcilerScope, RootSecret, SecretPlace, Store, Stored, Transaction,
+    ApiKeyStore, BulkJobReads, ClassStore, Decision, DeliveryPage, Depth, Description, DueFlow, DueReads,
+    DueRow, DueSchedules, Entries, Error, ExecutionReads, FlowDue, FlowReads, GateReads, Head, InboxCounts,
+    InboxStore, KeyStore, LaneCounts, ListPage, LogLimit, LogStore, NamespaceSettings, NamespaceStore,
+    Notification, OutboxReads, Overview, ProjectionLease, ProjectionPage, ProjectionStore, ReconcilerScope,
+    RollupStore, RootSecret, ScheduleReads, SecretPlace, SecretStore, SessionReads, SignalReads, StepReads,
+    Stored, StreamStore, TokenKeyReads, Transaction, Transactions, WaitpointReads, WebhookReads,
 };
 use uuid::Uuid;
 
 #[async_trait]
-impl Store for PostgresStore {
+impl Transactions for PostgresStore {
     fn describe(&self) -> Description {
         let durability = "Every commit is in the write-ahead log on disk before it is acknowledged; with synchronous standbys, \
                           there as well.";
         Description { name: "postgres", writers: self.settings.writers, shared: true, durability }
     }
 
-    fn history(&self) -> u64 {
+    fn lineage(&self) -> u64 {
         self.history.number()
+    }
+
+    async fn now(&self) -> Result<Timestamp, Error> {
+        self.read_time().await
     }
 
     async fn transact(&self, decision: Box<dyn Decision>) -> Result<Transaction, Error> {
         self.run(decision).await
     }
 
-    async fn namespace(&self, name: &Name) -> Result<NamespaceId, Error> {
-        self.intern_namespace(name).await
+    async fn notify(&self, notification: Notification) -> Result<(), Error> {
+        self.notify(notification).await
     }
 
-    async fn find_namespace(&self, name: &Name) -> Result<Option<NamespaceId>, Error> {
-        self.find_namespace_named(name).await
+    async fn next_notification(&self) -> Option<Notification> {
+        Some(self.listener.lock().await.next().await)
     }
 
-    async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
-        self.list_namespaces().await
+    async fn figures(&self) -> Result<Option<(i64, i64)>, Error> {
+        let text = "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint, \
+                    pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint";
+        let rows = self.query(text, &[]).await?;
+        Ok(rows.first().map(|row| (row.get(0), row.get(1))))
     }
 
-    async fn namespace_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error> {
-        self.read_settings(namespace).await
+    async fn announce_coverage(&self, namespace: Option<NamespaceId>) {
+        self.hold_coverage(namespace).await
     }
 
-    async fn configure_namespace(
-        &self,
-        namespace: NamespaceId,
-        settings: NamespaceSettings,
-    ) -> Result<(), Error> {
-        self.update_settings(namespace, settings).await
+    async fn coverage(&self) -> Result<Vec<Option<NamespaceId>>, Error> {
+        self.list_coverage().await
     }
 
-    async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
-        self.intern_classes(classes).await
+    async fn ping(&self) -> Result<(), Error> {
+        // A row lock is a write: it is refused where writes are, and its commit waits for the disk. It leaves no dead row.
+        self.query("select 1 from schema_version for update skip locked", &[]).await.map(|_| ())
     }
 
-    async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
-        self.list_classes(after).await
+    async fn close(&self) {
+        for connections in [&self.writers, &self.readers, &self.background] {
+            connections.close();
+        }
+    }
+}
+
+#[async_trait]
+impl DueReads for PostgresStore {
+    async fn overview(&self) -> Result<Overview, Error> {
+        self.read_overview().await
     }
 
-    async fn remove_unused_classes(&self, unused_ms: i64, limit: u32) -> Result<u64, Error> {
-        self.remove_classes(unused_ms, limit).await
+    async fn glance(&self) -> Result<Overview, Error> {
+        self.read_glance().await
     }
+}
 
+#[async_trait]
+impl ExecutionReads for PostgresStore {
     async fn fetch(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Stored>, Error> {
         self.read_executions(ids, payloads).await
     }
@@ -136,10 +155,28 @@ impl Store for PostgresStore {
         self.count_ahead(execution, bound).await
     }
 
-    async fn sessions(&self, namespace: Option<NamespaceId>) -> Result<Vec<Session>, Error> {
-        self.list_sessions(namespace).await
+    async fn due(
+        &self,
+        scope: &ReconcilerScope,
+        kind: DueKind,
+        after: Option<(Timestamp, ExecutionId)>,
+        limit: u32,
+    ) -> Result<Vec<DueRow>, Error> {
+        self.find_due(scope, kind, after, limit).await
     }
 
+    async fn expired_leases(
+        &self,
+        scope: &ReconcilerScope,
+        after: Option<ExecutionId>,
+        limit: u32,
+    ) -> Result<Vec<DueRow>, Error> {
+        self.find_expired_leases(scope, after, limit).await
+    }
+}
+
+#[async_trait]
+impl FlowReads for PostgresStore {
     async fn fetch_flows(&self, ids: &[FlowId]) -> Result<Vec<Flow>, Error> {
         self.read_flows(ids).await
     }
@@ -170,7 +207,10 @@ impl Store for PostgresStore {
     ) -> Result<Vec<DueFlow>, Error> {
         self.find_due_flows(scope, kind, after, limit).await
     }
+}
 
+#[async_trait]
+impl OutboxReads for PostgresStore {
     async fn outbox(
         &self,
         scope: &ReconcilerScope,
@@ -181,7 +221,63 @@ impl Store for PostgresStore {
     ) -> Result<Vec<OutboxRow>, Error> {
         self.find_stale_outbox(scope, kind, stale_ms, after, limit).await
     }
+}
 
+#[async_trait]
+impl GateReads for PostgresStore {
+    async fn fetch_gates(&self, ids: &[GateId]) -> Result<Vec<Gate>, Error> {
+        self.read_gates(ids).await
+    }
+
+    async fn list_gates(
+        &self,
+        namespace: NamespaceId,
+        kind: GateKind,
+        after: Option<&Name>,
+        limit: u32,
+    ) -> Result<Vec<Gate>, Error> {
+        self.find_gates(namespace, kind, after, limit).await
+    }
+
+    async fn due_gates(
+        &self,
+        scope: &ReconcilerScope,
+        after: Option<(Timestamp, GateId)>,
+        limit: u32,
+    ) -> Result<Vec<Gate>, Error> {
+        self.find_due_gates(scope, after, limit).await
+    }
+
+    async fn parts_of(&self, gate: &GateName, limit: u32) -> Result<Vec<Gate>, Error> {
+        self.find_parts(gate, limit).await
+    }
+
+    async fn ledger(&self, gate: GateId, period: u32) -> Result<Vec<LedgerEntry>, Error> {
+        self.read_ledger(gate, period).await
+    }
+
+    async fn ledger_of(&self, execution: ExecutionId) -> Result<Vec<LedgerEntry>, Error> {
+        self.read_ledger_of(execution).await
+    }
+
+    async fn held_by(&self, gate: GateId, bound: u64) -> Result<u64, Error> {
+        self.count_held(gate, bound).await
+    }
+}
+
+#[async_trait]
+impl SessionReads for PostgresStore {
+    async fn sessions(&self, namespace: Option<NamespaceId>) -> Result<Vec<Session>, Error> {
+        self.list_sessions(namespace).await
+    }
+
+    async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error> {
+        self.find_unseen_sessions(unseen_ms, limit).await
+    }
+}
+
+#[async_trait]
+impl StreamStore for PostgresStore {
     async fn frames(&self, stream: StreamName, range: FrameRange, limit: u32) -> Result<Vec<Frame>, Error> {
         self.read_frames(stream, range, limit).await
     }
@@ -193,15 +289,24 @@ impl Store for PostgresStore {
     async fn delete_old_frames(&self, limit: u32) -> Result<u64, Error> {
         self.delete_frames(limit).await
     }
+}
 
+#[async_trait]
+impl SignalReads for PostgresStore {
     async fn signals(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Signal>, Error> {
         self.read_signals(of, after, limit).await
     }
+}
 
+#[async_trait]
+impl StepReads for PostgresStore {
     async fn steps(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Step>, Error> {
         self.read_steps(of, after, limit).await
     }
+}
 
+#[async_trait]
+impl WaitpointReads for PostgresStore {
     async fn waitpoints(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Waitpoint>, Error> {
         self.read_waitpoints(of, after, limit).await
     }
@@ -218,11 +323,24 @@ impl Store for PostgresStore {
     async fn waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error> {
         self.find_waitpoint(id).await
     }
+}
 
+#[async_trait]
+impl TokenKeyReads for PostgresStore {
     async fn token_keys(&self) -> Result<Vec<TokenKey>, Error> {
         self.list_token_keys().await
     }
+}
 
+#[async_trait]
+impl KeyStore for PostgresStore {
+    async fn delete_expired_keys(&self, limit: u32) -> Result<u64, Error> {
+        self.execute(&sql::KEYS_DELETE_EXPIRED, &[&i64::from(limit)]).await
+    }
+}
+
+#[async_trait]
+impl ApiKeyStore for PostgresStore {
     async fn api_key(&self, digest: &KeyDigest) -> Result<Option<(ApiKey, Timestamp)>, Error> {
         self.find_api_key(digest).await
     }
@@ -234,11 +352,10 @@ impl Store for PostgresStore {
     async fn touch_api_keys(&self, ids: &[ApiKeyId]) -> Result<(), Error> {
         self.record_use_of_api_keys(ids).await
     }
+}
 
-    async fn delete_rest_of_namespace(&self, namespace: NamespaceId, limit: u32) -> Result<u64, Error> {
-        PostgresStore::delete_rest_of_namespace(self, namespace, limit).await
-    }
-
+#[async_trait]
+impl BulkJobReads for PostgresStore {
     async fn bulk_job(&self, id: BulkJobId) -> Result<Option<BulkJob>, Error> {
         self.read_bulk_job(id).await
     }
@@ -255,7 +372,10 @@ impl Store for PostgresStore {
     async fn due_bulk_jobs(&self, scope: &ReconcilerScope, limit: u32) -> Result<Vec<BulkJob>, Error> {
         self.find_due_bulk_jobs(scope, limit).await
     }
+}
 
+#[async_trait]
+impl WebhookReads for PostgresStore {
     async fn webhook(&self, name: &WebhookName) -> Result<Option<Webhook>, Error> {
         self.find_webhook(name).await
     }
@@ -272,7 +392,35 @@ impl Store for PostgresStore {
     async fn deliveries(&self, page: &DeliveryPage) -> Result<Vec<Delivery>, Error> {
         self.list_deliveries(page).await
     }
+}
 
+#[async_trait]
+impl ScheduleReads for PostgresStore {
+    async fn schedule(&self, name: &ScheduleName) -> Result<Option<Schedule>, Error> {
+        self.find_schedule(name).await
+    }
+
+    async fn schedules(
+        &self,
+        namespace: NamespaceId,
+        after: Option<&Name>,
+        limit: u32,
+    ) -> Result<Vec<Schedule>, Error> {
+        self.list_schedules(namespace, after, limit).await
+    }
+
+    async fn due_schedules(
+        &self,
+        scope: &ReconcilerScope,
+        after: Option<(Timestamp, ScheduleName)>,
+        limit: u32,
+    ) -> Result<DueSchedules, Error> {
+        self.find_due_schedules(scope, after, limit).await
+    }
+}
+
+#[async_trait]
+impl InboxStore for PostgresStore {
     async fn pending_inbox(
         &self,
         namespace: Option<&Name>,
@@ -298,111 +446,56 @@ impl Store for PostgresStore {
     async fn delete_old_inbox(&self, limit: u32) -> Result<u64, Error> {
         self.delete_old_inbox_rows(limit).await
     }
+}
 
-    async fn root_secret(&self, new: &[u8]) -> Result<RootSecret, Error> {
-        Ok(RootSecret { bytes: self.keep_secret(new).await?, place: SecretPlace::Store })
+#[async_trait]
+impl NamespaceStore for PostgresStore {
+    async fn namespace(&self, name: &Name) -> Result<NamespaceId, Error> {
+        self.intern_namespace(name).await
     }
 
-    async fn fetch_gates(&self, ids: &[GateId]) -> Result<Vec<Gate>, Error> {
-        self.read_gates(ids).await
+    async fn find_namespace(&self, name: &Name) -> Result<Option<NamespaceId>, Error> {
+        self.find_namespace_named(name).await
     }
 
-    async fn list_gates(
+    async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
+        self.list_namespaces().await
+    }
+
+    async fn namespace_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error> {
+        self.read_settings(namespace).await
+    }
+
+    async fn configure_namespace(
         &self,
         namespace: NamespaceId,
-        kind: GateKind,
-        after: Option<&Name>,
-        limit: u32,
-    ) -> Result<Vec<Gate>, Error> {
-        self.find_gates(namespace, kind, after, limit).await
+        settings: NamespaceSettings,
+    ) -> Result<(), Error> {
+        self.update_settings(namespace, settings).await
     }
 
-    async fn due_gates(
-        &self,
-        scope: &ReconcilerScope,
-        after: Option<(Timestamp, GateId)>,
-        limit: u32,
-    ) -> Result<Vec<Gate>, Error> {
-        self.find_due_gates(scope, after, limit).await
+    async fn delete_rest_of_namespace(&self, namespace: NamespaceId, limit: u32) -> Result<u64, Error> {
+        PostgresStore::delete_rest_of_namespace(self, namespace, limit).await
+    }
+}
+
+#[async_trait]
+impl ClassStore for PostgresStore {
+    async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
+        self.intern_classes(classes).await
     }
 
-    async fn schedule(&self, name: &ScheduleName) -> Result<Option<Schedule>, Error> {
-        self.find_schedule(name).await
+    async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
+        self.list_classes(after).await
     }
 
-    async fn schedules(
-        &self,
-        namespace: NamespaceId,
-        after: Option<&Name>,
-        limit: u32,
-    ) -> Result<Vec<Schedule>, Error> {
-        self.list_schedules(namespace, after, limit).await
+    async fn remove_unused_classes(&self, unused_ms: i64, limit: u32) -> Result<u64, Error> {
+        self.remove_classes(unused_ms, limit).await
     }
+}
 
-    async fn due_schedules(
-        &self,
-        scope: &ReconcilerScope,
-        after: Option<(Timestamp, ScheduleName)>,
-        limit: u32,
-    ) -> Result<DueSchedules, Error> {
-        self.find_due_schedules(scope, after, limit).await
-    }
-
-    async fn parts_of(&self, gate: &GateName, limit: u32) -> Result<Vec<Gate>, Error> {
-        self.find_parts(gate, limit).await
-    }
-
-    async fn ledger(&self, gate: GateId, period: u32) -> Result<Vec<LedgerEntry>, Error> {
-        self.read_ledger(gate, period).await
-    }
-
-    async fn ledger_of(&self, execution: ExecutionId) -> Result<Vec<LedgerEntry>, Error> {
-        self.read_ledger_of(execution).await
-    }
-
-    async fn held_by(&self, gate: GateId, bound: u64) -> Result<u64, Error> {
-        self.count_held(gate, bound).await
-    }
-
-    async fn now(&self) -> Result<Timestamp, Error> {
-        self.read_time().await
-    }
-
-    async fn overview(&self) -> Result<Overview, Error> {
-        self.read_overview().await
-    }
-
-    async fn glance(&self) -> Result<Overview, Error> {
-        self.read_glance().await
-    }
-
-    async fn due(
-        &self,
-        scope: &ReconcilerScope,
-        kind: DueKind,
-        after: Option<(Timestamp, ExecutionId)>,
-        limit: u32,
-    ) -> Result<Vec<DueRow>, Error> {
-        self.find_due(scope, kind, after, limit).await
-    }
-
-    async fn expired_leases(
-        &self,
-        scope: &ReconcilerScope,
-        after: Option<ExecutionId>,
-        limit: u32,
-    ) -> Result<Vec<DueRow>, Error> {
-        self.find_expired_leases(scope, after, limit).await
-    }
-
-    async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error> {
-        self.find_unseen_sessions(unseen_ms, limit).await
-    }
-
-    async fn delete_expired_keys(&self, limit: u32) -> Result<u64, Error> {
-        self.execute(&sql::KEYS_DELETE_EXPIRED, &[&i64::from(limit)]).await
-    }
-
+#[async_trait]
+impl LogStore for PostgresStore {
     async fn log_page(&self, after: i64, limit: LogLimit) -> Result<Entries, Error> {
         self.read_log(after, limit).await
     }
@@ -410,7 +503,10 @@ impl Store for PostgresStore {
     async fn drop_old_log(&self, keep_ms: i64) -> Result<u64, Error> {
         self.keep_window(keep_ms).await
     }
+}
 
+#[async_trait]
+impl ProjectionStore for PostgresStore {
     async fn take_projection(&self, lease: ProjectionLease) -> Result<Option<i64>, Error> {
         self.take_projection_lease(lease).await
     }
@@ -422,7 +518,10 @@ impl Store for PostgresStore {
     async fn delete_old_projection(&self, limit: u32) -> Result<u64, Error> {
         self.execute(&sql::PROJECTED_EVENTS_DELETE_OLD, &[&i64::from(limit)]).await
     }
+}
 
+#[async_trait]
+impl RollupStore for PostgresStore {
     async fn save_rollups(&self, rows: &[RollupRow]) -> Result<(), Error> {
         self.upsert_rollups(rows).await
     }
@@ -434,38 +533,11 @@ impl Store for PostgresStore {
     async fn delete_old_rollups(&self, keep_ms: i64, limit: u32) -> Result<u64, Error> {
         self.execute(&sql::ROLLUPS_DELETE_OLD, &[&keep_ms, &i64::from(limit)]).await
     }
+}
 
-    async fn notify(&self, notification: Notification) -> Result<(), Error> {
-        self.notify(notification).await
-    }
-
-    async fn next_notification(&self) -> Option<Notification> {
-        Some(self.listener.lock().await.next().await)
-    }
-
-    async fn figures(&self) -> Result<Option<(i64, i64)>, Error> {
-        let text = "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint, \
-                    pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint";
-        let rows = self.query(text, &[]).await?;
-        Ok(rows.first().map(|row| (row.get(0), row.get(1))))
-    }
-
-    async fn announce_coverage(&self, namespace: Option<NamespaceId>) {
-        self.hold_coverage(namespace).await
-    }
-
-    async fn coverage(&self) -> Result<Vec<Option<NamespaceId>>, Error> {
-        self.list_coverage().await
-    }
-
-    async fn ping(&self) -> Result<(), Error> {
-        // A row lock is a write: it is refused where writes are, and its commit waits for the disk. It leaves no dead row.
-        self.query("select 1 from schema_version for update skip locked", &[]).await.map(|_| ())
-    }
-
-    async fn close(&self) {
-        for connections in [&self.writers, &self.readers, &self.background] {
-            connections.close();
-        }
+#[async_trait]
+impl SecretStore for PostgresStore {
+    async fn root_secret(&self, new: &[u8]) -> Result<RootSecret, Error> {
+        Ok(RootSecret { bytes: self.keep_secret(new).await?, place: SecretPlace::Store })
     }
 }

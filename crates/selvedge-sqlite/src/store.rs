@@ -29,69 +29,71 @@ use selvedge_core::{
     Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Error, FlowDue, Head,
-    LaneCounts, ListPage, LogLimit, NamespaceSettings, Notification, Overview, ProjectionLease,
-    ProjectionPage, ReconcilerScope, RootSecret, Store, Stored, Transaction,
+    ApiKeyStore, BulkJobReads, ClassStore, Decision, DeliveryPage, Depth, Description, DueFlow, DueReads,
+    DueRow, DueSchedules, Entries, Error, ExecutionReads, FlowDue, FlowReads, GateReads, Head, InboxStore,
+    KeyStore, LaneCounts, ListPage, LogLimit, LogStore, NamespaceSettings, NamespaceStore, Notification,
+    OutboxReads, Overview, ProjectionLease, ProjectionPage, ProjectionStore, ReconcilerScope, RollupStore,
+    RootSecret, ScheduleReads, SecretStore, SessionReads, SignalReads, StepReads, Stored, StreamStore,
+    TokenKeyReads, Transaction, Transactions, WaitpointReads, WebhookReads,
 };
 use uuid::Uuid;
 
 #[async_trait]
-impl Store for SqliteStore {
+impl Transactions for SqliteStore {
     fn describe(&self) -> Description {
         let durability = "Every commit is written through to the disk before it is acknowledged.";
         Description { name: "sqlite", writers: 1, shared: false, durability }
+    }
+
+    async fn now(&self) -> Result<Timestamp, Error> {
+        Ok(self.clock.now())
     }
 
     async fn transact(&self, mut decision: Box<dyn Decision>) -> Result<Transaction, Error> {
         self.write(move |context| decide(&mut *decision, context)).await
     }
 
-    async fn namespace(&self, name: &Name) -> Result<NamespaceId, Error> {
-        let name = name.clone();
-        self.write(move |context| names::intern_namespace(context.connection, &name).map_err(failure)).await
+    /// Does nothing: there are no other servers.
+    async fn notify(&self, _: Notification) -> Result<(), Error> {
+        Ok(())
     }
 
-    async fn find_namespace(&self, name: &Name) -> Result<Option<NamespaceId>, Error> {
-        let name = name.clone();
-        self.readers.read(move |connection| names::find_namespace(connection, &name)).await
+    async fn next_notification(&self) -> Option<Notification> {
+        None
     }
 
-    async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
-        self.readers.read(names::namespaces).await
+    async fn figures(&self) -> Result<Option<(i64, i64)>, Error> {
+        Ok(Some(self.figures.so_far()))
     }
 
-    async fn namespace_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error> {
-        self.readers.read(move |connection| names::settings(connection, namespace)).await
+    async fn ping(&self) -> Result<(), Error> {
+        self.write(|context| {
+            let written = Epoch::read(context.connection).and_then(|epoch| epoch.write(context.connection));
+            written.map_err(failure)
+        })
+        .await
     }
 
-    async fn configure_namespace(
-        &self,
-        namespace: NamespaceId,
-        settings: NamespaceSettings,
-    ) -> Result<(), Error> {
-        self.write(move |context| names::configure(context.connection, namespace, settings).map_err(failure))
-            .await
+    async fn close(&self) {
+        self.readers.close().await;
+        if let Some(thread) = self.stop_writing() {
+            // If this fails the runtime is shutting down, and the thread ends by itself.
+            let _ = tokio::task::spawn_blocking(move || wait_for(thread)).await;
+        }
+        locked(&self.lock).take();
     }
+}
 
-    async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
-        let classes = classes.to_vec();
-        let intern = move |context: &JobContext<'_>| {
-            names::intern_classes(context.connection, classes, context.now).map_err(failure)
-        };
-        self.write(intern).await
+#[async_trait]
+impl DueReads for SqliteStore {
+    async fn overview(&self) -> Result<Overview, Error> {
+        let now = self.clock.now();
+        self.readers.read(move |connection| due::overview(connection, now)).await
     }
+}
 
-    async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
-        self.readers.read(move |connection| names::classes_after(connection, after)).await
-    }
-
-    async fn remove_unused_classes(&self, unused_ms: i64, limit: u32) -> Result<u64, Error> {
-        let remove = move |context: &JobContext<'_>| {
-            names::remove_unused_classes(context.connection, context.now, unused_ms, limit).map_err(failure)
-        };
-        self.write(remove).await
-    }
-
+#[async_trait]
+impl ExecutionReads for SqliteStore {
     async fn fetch(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Stored>, Error> {
         let ids = ids.to_vec();
         self.readers.read(move |connection| read::fetch(connection, &ids, payloads)).await
@@ -155,10 +157,32 @@ impl Store for SqliteStore {
         self.readers.read(move |connection| read::ahead_of(connection, &execution, bound)).await
     }
 
-    async fn sessions(&self, namespace: Option<NamespaceId>) -> Result<Vec<Session>, Error> {
-        self.readers.read(move |connection| read::sessions(connection, namespace)).await
+    async fn due(
+        &self,
+        scope: &ReconcilerScope,
+        kind: DueKind,
+        after: Option<(Timestamp, ExecutionId)>,
+        limit: u32,
+    ) -> Result<Vec<DueRow>, Error> {
+        let now = self.clock.now();
+        let scope = scope.clone();
+        self.readers.read(move |connection| due::due(connection, now, &scope, kind, after, limit)).await
     }
 
+    async fn expired_leases(
+        &self,
+        scope: &ReconcilerScope,
+        after: Option<ExecutionId>,
+        limit: u32,
+    ) -> Result<Vec<DueRow>, Error> {
+        let now = self.clock.now();
+        let scope = scope.clone();
+        self.readers.read(move |connection| due::expired_leases(connection, now, &scope, after, limit)).await
+    }
+}
+
+#[async_trait]
+impl FlowReads for SqliteStore {
     async fn fetch_flows(&self, ids: &[FlowId]) -> Result<Vec<Flow>, Error> {
         let ids = ids.to_vec();
         self.readers.read(move |connection| flows::fetch(connection, &ids)).await
@@ -182,121 +206,37 @@ impl Store for SqliteStore {
         self.readers.read(move |connection| flows::members(connection, page)).await
     }
 
-    async fn frames(&self, name: StreamName, range: FrameRange, limit: u32) -> Result<Vec<Frame>, Error> {
+    async fn due_flows(
+        &self,
+        scope: &ReconcilerScope,
+        kind: FlowDue,
+        after: Option<(Timestamp, FlowId)>,
+        limit: u32,
+    ) -> Result<Vec<DueFlow>, Error> {
         let now = self.clock.now();
-        self.readers.read(move |connection| streams::frames(connection, name, range, limit, now)).await
+        let scope = scope.clone();
+        self.readers.read(move |connection| due::due_flows(connection, now, &scope, kind, after, limit)).await
     }
+}
 
-    async fn stream(&self, name: StreamName) -> Result<Option<Stream>, Error> {
-        self.readers.read(move |connection| streams::read(connection, name)).await
-    }
-
-    async fn delete_old_frames(&self, limit: u32) -> Result<u64, Error> {
-        self.write(move |context| {
-            streams::delete_old_frames(context.connection, context.now, limit).map_err(failure)
-        })
-        .await
-    }
-
-    async fn signals(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Signal>, Error> {
-        self.readers.read(move |connection| record::signals(connection, of, after, limit)).await
-    }
-
-    async fn steps(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<RecordedStep>, Error> {
-        self.readers.read(move |connection| record::steps(connection, of, after, limit)).await
-    }
-
-    async fn waitpoints(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Waitpoint>, Error> {
-        self.readers.read(move |connection| record::waitpoints(connection, of, after, limit)).await
-    }
-
-    async fn list_waitpoints(
+#[async_trait]
+impl OutboxReads for SqliteStore {
+    async fn outbox(
         &self,
-        filter: &WaitpointFilter,
-        after: Option<WaitpointPosition>,
+        scope: &ReconcilerScope,
+        kind: OutboxKind,
+        stale_ms: i64,
+        after: Option<(Timestamp, Uuid)>,
         limit: u32,
-    ) -> Result<Vec<Waitpoint>, Error> {
-        let filter = filter.clone();
-        let read = move |connection: &_| record::list_waitpoints(connection, &filter, after, limit);
-        self.readers.read(read).await
+    ) -> Result<Vec<OutboxRow>, Error> {
+        let before = self.clock.now().minus_ms(stale_ms);
+        let scope = scope.clone();
+        self.readers.read(move |connection| due::outbox(connection, before, &scope, kind, after, limit)).await
     }
+}
 
-    async fn waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error> {
-        self.readers.read(move |connection| record::waitpoint(connection, id)).await
-    }
-
-    async fn token_keys(&self) -> Result<Vec<TokenKey>, Error> {
-        self.readers.read(record::token_keys).await
-    }
-
-    async fn api_key(&self, digest: &KeyDigest) -> Result<Option<(ApiKey, Timestamp)>, Error> {
-        let (digest, now) = (*digest, self.clock.now());
-        let found = self.readers.read(move |connection| api_keys::find(connection, &digest)).await?;
-        Ok(found.map(|key| (key, now)))
-    }
-
-    async fn api_keys(&self, after: Option<ApiKeyId>, limit: u32) -> Result<Vec<ApiKey>, Error> {
-        self.readers.read(move |connection| api_keys::list(connection, after, limit)).await
-    }
-
-    async fn touch_api_keys(&self, ids: &[ApiKeyId]) -> Result<(), Error> {
-        let ids = ids.to_vec();
-        let touch = move |context: &JobContext<'_>| {
-            api_keys::touch(context.connection, &ids, context.now).map_err(failure)
-        };
-        self.write(touch).await
-    }
-
-    async fn delete_rest_of_namespace(&self, namespace: NamespaceId, limit: u32) -> Result<u64, Error> {
-        let delete = move |context: &JobContext<'_>| {
-            names::delete_rest(context.connection, namespace, limit).map_err(failure)
-        };
-        self.write(delete).await
-    }
-
-    async fn bulk_job(&self, id: BulkJobId) -> Result<Option<BulkJob>, Error> {
-        self.readers.read(move |connection| bulk_jobs::read(connection, id)).await
-    }
-
-    async fn bulk_jobs(
-        &self,
-        namespace: NamespaceId,
-        after: Option<BulkJobId>,
-        limit: u32,
-    ) -> Result<Vec<BulkJob>, Error> {
-        self.readers.read(move |connection| bulk_jobs::list(connection, namespace, after, limit)).await
-    }
-
-    async fn due_bulk_jobs(&self, scope: &ReconcilerScope, limit: u32) -> Result<Vec<BulkJob>, Error> {
-        let (now, scope) = (self.clock.now(), scope.clone());
-        self.readers.read(move |connection| bulk_jobs::due(connection, now, &scope, limit)).await
-    }
-
-    async fn webhook(&self, name: &WebhookName) -> Result<Option<Webhook>, Error> {
-        let name = name.clone();
-        self.readers.read(move |connection| webhooks::find(connection, &name)).await
-    }
-
-    async fn webhooks(
-        &self,
-        namespace: Option<NamespaceId>,
-        after: Option<&WebhookName>,
-        limit: u32,
-    ) -> Result<Vec<Webhook>, Error> {
-        let after = after.cloned();
-        let list = move |connection: &_| webhooks::list(connection, namespace, after.as_ref(), limit);
-        self.readers.read(list).await
-    }
-
-    async fn deliveries(&self, page: &DeliveryPage) -> Result<Vec<Delivery>, Error> {
-        let page = *page;
-        self.readers.read(move |connection| webhooks::deliveries(connection, &page)).await
-    }
-
-    async fn root_secret(&self, new: &[u8]) -> Result<RootSecret, Error> {
-        self.keep_secret(new).await
-    }
-
+#[async_trait]
+impl GateReads for SqliteStore {
     async fn fetch_gates(&self, ids: &[GateId]) -> Result<Vec<Gate>, Error> {
         let ids = ids.to_vec();
         self.readers.read(move |connection| gates::fetch(connection, &ids)).await
@@ -325,6 +265,181 @@ impl Store for SqliteStore {
         self.readers.read(move |connection| gates::due(connection, now, &scope, after, limit)).await
     }
 
+    async fn parts_of(&self, gate: &GateName, limit: u32) -> Result<Vec<Gate>, Error> {
+        let gate = gate.clone();
+        self.readers.read(move |connection| gates::parts_of(connection, &gate, limit)).await
+    }
+
+    async fn ledger(&self, gate: GateId, period: u32) -> Result<Vec<LedgerEntry>, Error> {
+        self.readers.read(move |connection| gates::ledger(connection, gate, period)).await
+    }
+
+    async fn ledger_of(&self, execution: ExecutionId) -> Result<Vec<LedgerEntry>, Error> {
+        self.readers.read(move |connection| gates::ledger_of(connection, execution)).await
+    }
+
+    async fn held_by(&self, gate: GateId, bound: u64) -> Result<u64, Error> {
+        self.readers.read(move |connection| gates::held_by(connection, gate, bound)).await
+    }
+}
+
+#[async_trait]
+impl SessionReads for SqliteStore {
+    async fn sessions(&self, namespace: Option<NamespaceId>) -> Result<Vec<Session>, Error> {
+        self.readers.read(move |connection| read::sessions(connection, namespace)).await
+    }
+
+    async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error> {
+        let before = self.clock.now().minus_ms(unseen_ms);
+        self.readers.read(move |connection| due::unseen_sessions(connection, before, limit)).await
+    }
+}
+
+#[async_trait]
+impl StreamStore for SqliteStore {
+    async fn frames(&self, name: StreamName, range: FrameRange, limit: u32) -> Result<Vec<Frame>, Error> {
+        let now = self.clock.now();
+        self.readers.read(move |connection| streams::frames(connection, name, range, limit, now)).await
+    }
+
+    async fn stream(&self, name: StreamName) -> Result<Option<Stream>, Error> {
+        self.readers.read(move |connection| streams::read(connection, name)).await
+    }
+
+    async fn delete_old_frames(&self, limit: u32) -> Result<u64, Error> {
+        self.write(move |context| {
+            streams::delete_old_frames(context.connection, context.now, limit).map_err(failure)
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl SignalReads for SqliteStore {
+    async fn signals(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Signal>, Error> {
+        self.readers.read(move |connection| record::signals(connection, of, after, limit)).await
+    }
+}
+
+#[async_trait]
+impl StepReads for SqliteStore {
+    async fn steps(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<RecordedStep>, Error> {
+        self.readers.read(move |connection| record::steps(connection, of, after, limit)).await
+    }
+}
+
+#[async_trait]
+impl WaitpointReads for SqliteStore {
+    async fn waitpoints(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Waitpoint>, Error> {
+        self.readers.read(move |connection| record::waitpoints(connection, of, after, limit)).await
+    }
+
+    async fn list_waitpoints(
+        &self,
+        filter: &WaitpointFilter,
+        after: Option<WaitpointPosition>,
+        limit: u32,
+    ) -> Result<Vec<Waitpoint>, Error> {
+        let filter = filter.clone();
+        let read = move |connection: &_| record::list_waitpoints(connection, &filter, after, limit);
+        self.readers.read(read).await
+    }
+
+    async fn waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error> {
+        self.readers.read(move |connection| record::waitpoint(connection, id)).await
+    }
+}
+
+#[async_trait]
+impl TokenKeyReads for SqliteStore {
+    async fn token_keys(&self) -> Result<Vec<TokenKey>, Error> {
+        self.readers.read(record::token_keys).await
+    }
+}
+
+#[async_trait]
+impl KeyStore for SqliteStore {
+    async fn delete_expired_keys(&self, limit: u32) -> Result<u64, Error> {
+        self.write(move |context| {
+            context
+                .connection
+                .prepare_cached(&sql::KEYS_DELETE_EXPIRED)
+                .and_then(|mut statement| statement.execute([context.now.micros(), i64::from(limit)]))
+                .map(|deleted| deleted as u64)
+                .map_err(failure)
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl ApiKeyStore for SqliteStore {
+    async fn api_key(&self, digest: &KeyDigest) -> Result<Option<(ApiKey, Timestamp)>, Error> {
+        let (digest, now) = (*digest, self.clock.now());
+        let found = self.readers.read(move |connection| api_keys::find(connection, &digest)).await?;
+        Ok(found.map(|key| (key, now)))
+    }
+
+    async fn api_keys(&self, after: Option<ApiKeyId>, limit: u32) -> Result<Vec<ApiKey>, Error> {
+        self.readers.read(move |connection| api_keys::list(connection, after, limit)).await
+    }
+
+    async fn touch_api_keys(&self, ids: &[ApiKeyId]) -> Result<(), Error> {
+        let ids = ids.to_vec();
+        let touch = move |context: &JobContext<'_>| {
+            api_keys::touch(context.connection, &ids, context.now).map_err(failure)
+        };
+        self.write(touch).await
+    }
+}
+
+#[async_trait]
+impl BulkJobReads for SqliteStore {
+    async fn bulk_job(&self, id: BulkJobId) -> Result<Option<BulkJob>, Error> {
+        self.readers.read(move |connection| bulk_jobs::read(connection, id)).await
+    }
+
+    async fn bulk_jobs(
+        &self,
+        namespace: NamespaceId,
+        after: Option<BulkJobId>,
+        limit: u32,
+    ) -> Result<Vec<BulkJob>, Error> {
+        self.readers.read(move |connection| bulk_jobs::list(connection, namespace, after, limit)).await
+    }
+
+    async fn due_bulk_jobs(&self, scope: &ReconcilerScope, limit: u32) -> Result<Vec<BulkJob>, Error> {
+        let (now, scope) = (self.clock.now(), scope.clone());
+        self.readers.read(move |connection| bulk_jobs::due(connection, now, &scope, limit)).await
+    }
+}
+
+#[async_trait]
+impl WebhookReads for SqliteStore {
+    async fn webhook(&self, name: &WebhookName) -> Result<Option<Webhook>, Error> {
+        let name = name.clone();
+        self.readers.read(move |connection| webhooks::find(connection, &name)).await
+    }
+
+    async fn webhooks(
+        &self,
+        namespace: Option<NamespaceId>,
+        after: Option<&WebhookName>,
+        limit: u32,
+    ) -> Result<Vec<Webhook>, Error> {
+        let after = after.cloned();
+        let list = move |connection: &_| webhooks::list(connection, namespace, after.as_ref(), limit);
+        self.readers.read(list).await
+    }
+
+    async fn deliveries(&self, page: &DeliveryPage) -> Result<Vec<Delivery>, Error> {
+        let page = *page;
+        self.readers.read(move |connection| webhooks::deliveries(connection, &page)).await
+    }
+}
+
+#[async_trait]
+impl ScheduleReads for SqliteStore {
     async fn schedule(&self, name: &ScheduleName) -> Result<Option<Schedule>, Error> {
         let name = name.clone();
         self.readers.read(move |connection| schedules::find(connection, &name)).await
@@ -352,98 +467,71 @@ impl Store for SqliteStore {
         let due = move |connection: &_| schedules::due(connection, now, &scope, after.as_ref(), limit);
         Ok(DueSchedules { now, schedules: self.readers.read(due).await? })
     }
+}
 
-    async fn parts_of(&self, gate: &GateName, limit: u32) -> Result<Vec<Gate>, Error> {
-        let gate = gate.clone();
-        self.readers.read(move |connection| gates::parts_of(connection, &gate, limit)).await
+impl InboxStore for SqliteStore {}
+
+#[async_trait]
+impl NamespaceStore for SqliteStore {
+    async fn namespace(&self, name: &Name) -> Result<NamespaceId, Error> {
+        let name = name.clone();
+        self.write(move |context| names::intern_namespace(context.connection, &name).map_err(failure)).await
     }
 
-    async fn ledger(&self, gate: GateId, period: u32) -> Result<Vec<LedgerEntry>, Error> {
-        self.readers.read(move |connection| gates::ledger(connection, gate, period)).await
+    async fn find_namespace(&self, name: &Name) -> Result<Option<NamespaceId>, Error> {
+        let name = name.clone();
+        self.readers.read(move |connection| names::find_namespace(connection, &name)).await
     }
 
-    async fn ledger_of(&self, execution: ExecutionId) -> Result<Vec<LedgerEntry>, Error> {
-        self.readers.read(move |connection| gates::ledger_of(connection, execution)).await
+    async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
+        self.readers.read(names::namespaces).await
     }
 
-    async fn held_by(&self, gate: GateId, bound: u64) -> Result<u64, Error> {
-        self.readers.read(move |connection| gates::held_by(connection, gate, bound)).await
+    async fn namespace_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error> {
+        self.readers.read(move |connection| names::settings(connection, namespace)).await
     }
 
-    async fn now(&self) -> Result<Timestamp, Error> {
-        Ok(self.clock.now())
-    }
-
-    async fn overview(&self) -> Result<Overview, Error> {
-        let now = self.clock.now();
-        self.readers.read(move |connection| due::overview(connection, now)).await
-    }
-
-    async fn due(
+    async fn configure_namespace(
         &self,
-        scope: &ReconcilerScope,
-        kind: DueKind,
-        after: Option<(Timestamp, ExecutionId)>,
-        limit: u32,
-    ) -> Result<Vec<DueRow>, Error> {
-        let now = self.clock.now();
-        let scope = scope.clone();
-        self.readers.read(move |connection| due::due(connection, now, &scope, kind, after, limit)).await
+        namespace: NamespaceId,
+        settings: NamespaceSettings,
+    ) -> Result<(), Error> {
+        self.write(move |context| names::configure(context.connection, namespace, settings).map_err(failure))
+            .await
     }
 
-    async fn expired_leases(
-        &self,
-        scope: &ReconcilerScope,
-        after: Option<ExecutionId>,
-        limit: u32,
-    ) -> Result<Vec<DueRow>, Error> {
-        let now = self.clock.now();
-        let scope = scope.clone();
-        self.readers.read(move |connection| due::expired_leases(connection, now, &scope, after, limit)).await
+    async fn delete_rest_of_namespace(&self, namespace: NamespaceId, limit: u32) -> Result<u64, Error> {
+        let delete = move |context: &JobContext<'_>| {
+            names::delete_rest(context.connection, namespace, limit).map_err(failure)
+        };
+        self.write(delete).await
+    }
+}
+
+#[async_trait]
+impl ClassStore for SqliteStore {
+    async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
+        let classes = classes.to_vec();
+        let intern = move |context: &JobContext<'_>| {
+            names::intern_classes(context.connection, classes, context.now).map_err(failure)
+        };
+        self.write(intern).await
     }
 
-    async fn due_flows(
-        &self,
-        scope: &ReconcilerScope,
-        kind: FlowDue,
-        after: Option<(Timestamp, FlowId)>,
-        limit: u32,
-    ) -> Result<Vec<DueFlow>, Error> {
-        let now = self.clock.now();
-        let scope = scope.clone();
-        self.readers.read(move |connection| due::due_flows(connection, now, &scope, kind, after, limit)).await
+    async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
+        self.readers.read(move |connection| names::classes_after(connection, after)).await
     }
 
-    async fn outbox(
-        &self,
-        scope: &ReconcilerScope,
-        kind: OutboxKind,
-        stale_ms: i64,
-        after: Option<(Timestamp, Uuid)>,
-        limit: u32,
-    ) -> Result<Vec<OutboxRow>, Error> {
-        let before = self.clock.now().minus_ms(stale_ms);
-        let scope = scope.clone();
-        self.readers.read(move |connection| due::outbox(connection, before, &scope, kind, after, limit)).await
+    async fn remove_unused_classes(&self, unused_ms: i64, limit: u32) -> Result<u64, Error> {
+        let remove = move |context: &JobContext<'_>| {
+            names::remove_unused_classes(context.connection, context.now, unused_ms, limit).map_err(failure)
+        };
+        self.write(remove).await
     }
+}
 
-    async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error> {
-        let before = self.clock.now().minus_ms(unseen_ms);
-        self.readers.read(move |connection| due::unseen_sessions(connection, before, limit)).await
-    }
-
-    async fn delete_expired_keys(&self, limit: u32) -> Result<u64, Error> {
-        self.write(move |context| {
-            context
-                .connection
-                .prepare_cached(&sql::KEYS_DELETE_EXPIRED)
-                .and_then(|mut statement| statement.execute([context.now.micros(), i64::from(limit)]))
-                .map(|deleted| deleted as u64)
-                .map_err(failure)
-        })
-        .await
-    }
-
+#[async_trait]
+impl LogStore for SqliteStore {
     async fn log_page(&self, after: i64, limit: LogLimit) -> Result<Entries, Error> {
         self.readers.read(move |connection| read::log_page(connection, after, limit)).await
     }
@@ -451,7 +539,10 @@ impl Store for SqliteStore {
     async fn drop_old_log(&self, keep_ms: i64) -> Result<u64, Error> {
         self.keep_window(keep_ms).await
     }
+}
 
+#[async_trait]
+impl ProjectionStore for SqliteStore {
     async fn take_projection(&self, _: ProjectionLease) -> Result<Option<i64>, Error> {
         self.readers.read(projection::position).await.map(Some)
     }
@@ -463,7 +554,10 @@ impl Store for SqliteStore {
     async fn delete_old_projection(&self, limit: u32) -> Result<u64, Error> {
         self.write(move |context| projection::delete_old(context.connection, limit).map_err(failure)).await
     }
+}
 
+#[async_trait]
+impl RollupStore for SqliteStore {
     async fn save_rollups(&self, rows: &[RollupRow]) -> Result<(), Error> {
         let rows = rows.to_vec();
         self.write(move |context| stats::save_rollups(context.connection, &rows).map_err(failure)).await
@@ -481,34 +575,11 @@ impl Store for SqliteStore {
         })
         .await
     }
+}
 
-    /// Does nothing: there are no other servers.
-    async fn notify(&self, _: Notification) -> Result<(), Error> {
-        Ok(())
-    }
-
-    async fn next_notification(&self) -> Option<Notification> {
-        None
-    }
-
-    async fn figures(&self) -> Result<Option<(i64, i64)>, Error> {
-        Ok(Some(self.figures.so_far()))
-    }
-
-    async fn ping(&self) -> Result<(), Error> {
-        self.write(|context| {
-            let written = Epoch::read(context.connection).and_then(|epoch| epoch.write(context.connection));
-            written.map_err(failure)
-        })
-        .await
-    }
-
-    async fn close(&self) {
-        self.readers.close().await;
-        if let Some(thread) = self.stop_writing() {
-            // If this fails the runtime is shutting down, and the thread ends by itself.
-            let _ = tokio::task::spawn_blocking(move || wait_for(thread)).await;
-        }
-        locked(&self.lock).take();
+#[async_trait]
+impl SecretStore for SqliteStore {
+    async fn root_secret(&self, new: &[u8]) -> Result<RootSecret, Error> {
+        self.keep_secret(new).await
     }
 }

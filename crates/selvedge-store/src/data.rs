@@ -89,7 +89,7 @@ pub struct DueFlow {
     pub tags: BTreeMap<String, String>,
 }
 
-/// The next due time of every kind of background work, from [`Store::overview`](crate::Store::overview).
+/// The next due time of every kind of background work, from [`DueReads::overview`](crate::DueReads::overview).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overview {
     /// The store's clock.

@@ -1,7 +1,7 @@
 //! The contract of a store.
 //!
 //! A store opens a transaction, loads the rows that a decision names, calls the decision, and saves its changes, all or
-//! nothing. It contains no rule. [`Store::transact`] is the only way to change an execution, a flow or a gate.
+//! nothing. It contains no rule. [`Transactions::transact`] is the only way to change an execution, a flow or a gate.
 //!
 //! A store guarantees, and the conformance suite checks:
 //! - the rows that a decision has locked do not change until its save; if a row that it did not lock changed, a guard of the
@@ -20,7 +20,12 @@ mod projection;
 mod scope;
 mod wrapper;
 
-pub use contract::{Decision, ManualClock, Store};
+pub use contract::{
+    ApiKeyStore, BulkJobReads, ClassStore, Decision, DueReads, ExecutionReads, FlowReads, GateReads,
+    InboxStore, KeyStore, LogStore, ManualClock, NamespaceStore, OutboxReads, ProjectionStore, RollupStore,
+    ScheduleReads, SecretStore, SessionReads, SignalReads, StepReads, Store, StreamStore, TokenKeyReads,
+    Transactions, WaitpointReads, WebhookReads,
+};
 pub use data::{
     Deletion, DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Entry, FlowDue, Head,
     InboxCounts, LaneCounts, LogLimit, NamespaceSettings, Notification, Overview, RootSecret, SecretPlace,

@@ -325,7 +325,7 @@ impl Committer {
     ) -> (Vec<Box<dyn CommitTask>>, Result<Transaction, selvedge_store::Error>) {
         let count = tasks.len();
         let batch = Batch::new(self.host.clone(), tasks, patience);
-        let history = self.store.history();
+        let history = self.store.lineage();
         let begun = Instant::now();
         let transaction = self.store.transact(Box::new(batch.clone())).await;
         self.health.record(&transaction);

@@ -55,7 +55,7 @@ impl Host for EngineHost {
     }
 
     fn take_cached(&self, id: ExecutionId) -> Option<Execution> {
-        self.cache.take(id, self.registry.history())
+        self.cache.take(id, self.registry.lineage())
     }
 
     fn take_waiting_claims(

@@ -4,7 +4,7 @@
 //! begins again with the row read from the store. The cache is bounded; a miss costs one read.
 //!
 //! If the store has lost commits, it may have another change with the version of a cached row. So all rows belong to one
-//! history of the store (see [`Store::history`](selvedge_store::Store::history)), and are dropped when it changes.
+//! history of the store (see [`Transactions::lineage`](selvedge_store::Transactions::lineage)), and are dropped when it changes.
 
 use crate::sync::lock;
 use selvedge_core::{ClassId, Execution, ExecutionId, FlowId};

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use selvedge_engine::core::Draft;
 use selvedge_engine::core::log::{Cursor, Mark};
-use selvedge_engine::store::{Entries, Error as StoreError, LogLimit, Store, StoreWrapper};
+use selvedge_engine::store::{Entries, Error as StoreError, LogLimit, LogStore, Store, StoreWrapper};
 use selvedge_engine::{Error, EventFilter, From, Notice, PublicEvent, Subscription};
 use selvedge_memory::MemoryStore;
 use std::collections::BTreeMap;

@@ -6,8 +6,8 @@ use selvedge_engine::core::rollup::RollupRow;
 use selvedge_engine::core::stream::{Frame, FrameRange, StreamName};
 use selvedge_engine::core::{DueKind, ExecutionId, Timestamp};
 use selvedge_engine::store::{
-    Decision, DueRow, Entries, Error, LogLimit, Overview, ReconcilerScope, Store, StoreWrapper, Stored,
-    Transaction,
+    Decision, DueReads, DueRow, Entries, Error, ExecutionReads, LogLimit, LogStore, Overview,
+    ReconcilerScope, RollupStore, Store, StoreWrapper, Stored, StreamStore, Transaction, Transactions,
 };
 use selvedge_memory::MemoryStore;
 use std::sync::Mutex;
@@ -17,19 +17,19 @@ use tokio::sync::watch;
 /// The calls into which faults can be injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// [`Store::transact`].
+    /// [`Transactions::transact`].
     Transact,
-    /// [`Store::overview`].
+    /// [`DueReads::overview`].
     Overview,
-    /// [`Store::due`].
+    /// [`ExecutionReads::due`].
     Due,
-    /// [`Store::log_page`].
+    /// [`LogStore::log_page`].
     LogAfter,
-    /// [`Store::log_page`] of the first entry.
+    /// [`LogStore::log_page`] of the first entry.
     LogBeginning,
-    /// [`Store::frames`].
+    /// [`StreamStore::frames`].
     Frames,
-    /// [`Store::save_rollups`].
+    /// [`RollupStore::save_rollups`].
     SaveRollups,
 }
 

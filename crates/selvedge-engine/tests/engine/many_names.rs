@@ -7,7 +7,9 @@ use selvedge_engine::core::filter::Filter;
 use selvedge_engine::core::gate::GateKind;
 use selvedge_engine::core::rules::claim::ClaimDraft;
 use selvedge_engine::core::{Class, ClassId, Draft, NamespaceId};
-use selvedge_engine::store::{Error as StoreError, LaneCounts, Store, StoreWrapper};
+use selvedge_engine::store::{
+    ClassStore, Error as StoreError, ExecutionReads, LaneCounts, Store, StoreWrapper,
+};
 use selvedge_memory::MemoryStore;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -12,7 +12,8 @@ use selvedge_engine::core::rules::report::Op;
 use selvedge_engine::core::rules::submit_flow::FlowDraft;
 use selvedge_engine::core::{Demand, Draft, ExecutionId, Needs, Rows};
 use selvedge_engine::store::{
-    Decision, Error, ListPage, PAGE_BYTES, Store, StoreWrapper, Stored, Transaction,
+    Decision, Error, ExecutionReads, ListPage, PAGE_BYTES, Store, StoreWrapper, Stored, Transaction,
+    Transactions,
 };
 use selvedge_engine::{Bulk, BulkTarget, Relation};
 use selvedge_memory::MemoryStore;

@@ -17,7 +17,7 @@ use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::report::Op;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::{Draft, ExecutionId, Name};
-use selvedge_engine::store::Store;
+use selvedge_engine::store::GateReads;
 use selvedge_postgres::{PostgresStore, testing};
 use std::collections::HashMap;
 use std::sync::Arc;

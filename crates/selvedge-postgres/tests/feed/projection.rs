@@ -7,7 +7,7 @@ use crate::support::server::{Server, fence, passive_options};
 use crate::support::{PlainConnection, Sandbox, stop, wait_until};
 use selvedge_engine::Options;
 use selvedge_engine::core::{Draft, Policy};
-use selvedge_engine::store::{ProjectionLease, ProjectionPage, Store};
+use selvedge_engine::store::{ProjectionLease, ProjectionPage, ProjectionStore};
 use selvedge_postgres::{PostgresStore, Settings};
 use std::sync::Arc;
 use std::time::Duration;

@@ -7,7 +7,7 @@ use crate::support::server::{Server, passive_options};
 use crate::support::{LONG, PlainConnection, Sandbox, stop, wait_until};
 use selvedge_engine::core::log::Cursor;
 use selvedge_engine::core::{Draft, ExecutionId};
-use selvedge_engine::store::Store;
+use selvedge_engine::store::LogStore;
 use selvedge_engine::{Error, EventFilter, From, Notice, Options};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};

@@ -9,7 +9,10 @@ use selvedge_core::state::StateName;
 use selvedge_core::table::{Access, Entries, Guarded, Request};
 use selvedge_core::{Changes, ExecutionId, Flow, FlowId, Name, NamespaceId, Needs, Rows, Timestamp};
 use selvedge_postgres::{PostgresStore, testing};
-use selvedge_store::{Decision, Demand, Error, FlowDue, ReconcilerScope, Store, Transaction};
+use selvedge_store::{
+    Decision, Demand, DueReads, Error, FlowDue, FlowReads, NamespaceStore, ReconcilerScope, Transaction,
+    Transactions,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use tokio::task::JoinHandle;

@@ -6,7 +6,7 @@ use crate::support::{LONG, Sandbox, joined, stop, wait_until};
 use crate::{count, refusal_events, submitted, take_in};
 use selvedge_engine::Options;
 use selvedge_engine::core::{ExecutionId, FlowId};
-use selvedge_engine::store::{Notification, Store};
+use selvedge_engine::store::{Notification, Transactions};
 use selvedge_postgres::{PostgresStore, Settings};
 use std::sync::Arc;
 use tokio::time::timeout;

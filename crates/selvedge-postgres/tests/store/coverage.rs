@@ -3,7 +3,7 @@
 use crate::support::server::passive_options;
 use crate::support::{Sandbox, stop, wait_until};
 use selvedge_engine::core::Name;
-use selvedge_engine::store::Store;
+use selvedge_engine::store::{NamespaceStore, Transactions};
 use selvedge_engine::{Options, ReconcilerScope};
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use crate::support::server::{claim_of, claim_wait, ids};
 use crate::support::{Sandbox, wait_until};
 use selvedge_engine::core::class::UNPOOLED;
 use selvedge_engine::core::{ClaimScope, ClassId, Classes, Draft, Name, NamespaceId};
-use selvedge_engine::store::Store;
+use selvedge_engine::store::{ClassStore, NamespaceStore};
 use selvedge_postgres::testing;
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use crate::support::cluster::Cluster;
 use crate::support::{PlainConnection, Sandbox, wait_until};
 use selvedge_core::Name;
 use selvedge_postgres::diagnosis::{Limits, diagnose, schema_version};
-use selvedge_store::{Finding, Level, Migrated, SchemaVersion, Store};
+use selvedge_store::{Finding, Level, Migrated, NamespaceStore, SchemaVersion, Transactions};
 use std::time::Duration;
 
 /// The version of the schema that this build knows.

@@ -6,7 +6,7 @@ use crate::support::server::{claim_of, claim_wait, fence};
 use crate::support::{Sandbox, WRITERS_KEY, wait_until};
 use selvedge_engine::core::submission::When;
 use selvedge_engine::core::{Draft, DueKind};
-use selvedge_engine::store::Store;
+use selvedge_engine::store::DueReads;
 use selvedge_postgres::{PostgresStore, testing};
 use std::collections::HashMap;
 use std::time::Duration;

@@ -4,7 +4,7 @@ use crate::support::{PlainConnection, Sandbox, WRITERS_KEY};
 use selvedge_conformance::{Harness, Worker};
 use selvedge_engine::core::log::unpack;
 use selvedge_engine::core::{Draft, ExecutionId};
-use selvedge_engine::store::Store;
+use selvedge_engine::store::{LogStore, Transactions};
 use selvedge_postgres::{PostgresStore, Settings};
 use std::collections::HashSet;
 use std::future::Future;

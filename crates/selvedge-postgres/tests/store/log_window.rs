@@ -4,7 +4,7 @@
 use crate::support::{PlainConnection, Sandbox};
 use selvedge_conformance::Harness;
 use selvedge_engine::core::Draft;
-use selvedge_engine::store::{Entries, Store};
+use selvedge_engine::store::{Entries, LogStore};
 use selvedge_postgres::PostgresStore;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

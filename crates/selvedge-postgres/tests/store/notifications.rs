@@ -9,7 +9,7 @@ use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::submission::When;
 use selvedge_engine::core::{Draft, ExecutionId, Outcome};
-use selvedge_engine::store::{Notification, Store};
+use selvedge_engine::store::{Notification, Transactions};
 use std::time::Duration;
 
 /// Starts a server that learns of others only by notifications.

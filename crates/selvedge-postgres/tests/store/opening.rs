@@ -6,7 +6,7 @@ use selvedge_core::filter::{Filter, Payloads};
 use selvedge_core::state::StateName;
 use selvedge_core::{Draft, FlowId, GateId, NamespaceId};
 use selvedge_postgres::PostgresStore;
-use selvedge_store::{Error, Store};
+use selvedge_store::{DueReads, Error, ExecutionReads, FlowReads, GateReads, Transactions};
 use std::sync::Arc;
 use uuid::Uuid;
 

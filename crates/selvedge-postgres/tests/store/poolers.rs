@@ -6,7 +6,7 @@ use crate::support::cluster::owner;
 use crate::support::{LONG, Sandbox};
 use selvedge_postgres::PostgresStore;
 use selvedge_postgres::diagnosis::{Limits, diagnose};
-use selvedge_store::{Error, Level, Store};
+use selvedge_store::{Error, Level, Transactions};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;

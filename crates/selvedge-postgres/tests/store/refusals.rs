@@ -10,7 +10,7 @@ use selvedge_engine::core::filter::Payloads;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::report::Fence;
 use selvedge_engine::core::{ClassId, Draft, ExecutionId};
-use selvedge_engine::store::{Error, Store};
+use selvedge_engine::store::{Error, ExecutionReads, Transactions};
 use selvedge_postgres::{Settings, testing};
 use std::time::{Duration, Instant};
 

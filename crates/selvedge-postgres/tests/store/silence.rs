@@ -9,7 +9,7 @@ use selvedge_engine::core::Draft;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::submission::When;
 use selvedge_engine::core::{Class, Name};
-use selvedge_engine::store::{Error, Notification, Store};
+use selvedge_engine::store::{ClassStore, DueReads, Error, NamespaceStore, Notification, Transactions};
 use selvedge_postgres::{PostgresStore, Settings};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -4,7 +4,7 @@ use crate::support::cluster::Cluster;
 use crate::support::{PlainConnection, wait_until};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use selvedge_postgres::{PostgresStore, Settings};
-use selvedge_store::{Error, Store};
+use selvedge_store::{Error, Transactions};
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -8,7 +8,9 @@ use selvedge_conformance::{Harness, RulePair, Worker, run_rule};
 use selvedge_engine::core::rules::CallKey;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::{Class, ClassId, Draft, ExecutionId, Name, Timestamp};
-use selvedge_engine::store::{Error, Notification, Store};
+use selvedge_engine::store::{
+    ClassStore, DueReads, Error, KeyStore, LogStore, NamespaceStore, Notification, SecretStore, Transactions,
+};
 use selvedge_engine::{Error as EngineError, Namespace};
 use selvedge_postgres::{PostgresStore, Settings};
 use std::future::{Future, poll_fn};

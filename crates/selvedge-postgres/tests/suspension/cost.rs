@@ -14,7 +14,7 @@ use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::step::StepKind;
 use selvedge_engine::core::suspension::{Condition, WaitDraft};
 use selvedge_engine::core::{Draft, ExecutionId, Name};
-use selvedge_engine::store::Store;
+use selvedge_engine::store::SecretStore;
 use selvedge_postgres::testing;
 use std::collections::{BTreeSet, HashMap};
 use tokio_postgres::Client;

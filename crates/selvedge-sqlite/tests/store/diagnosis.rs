@@ -3,7 +3,7 @@
 use crate::support::{Directory, plain_connection};
 use selvedge_sqlite::SqliteStore;
 use selvedge_sqlite::diagnosis::{Limits, diagnose, schema_version};
-use selvedge_store::{Finding, Level, Migrated, SchemaVersion, Store};
+use selvedge_store::{Finding, Level, Migrated, SchemaVersion, Transactions};
 use std::collections::BTreeSet;
 use std::fs::{OpenOptions, Permissions};
 use std::io::{Seek, SeekFrom, Write};

@@ -13,7 +13,7 @@ use selvedge_core::rows::{Queries, UnreadWrites};
 use selvedge_core::table::{Guarded, Request};
 use selvedge_core::{Changes, Draft, Execution, ExecutionId, Name, Needs, State, Timestamp};
 use selvedge_sqlite::SqliteStore;
-use selvedge_store::{Demand, Error, ReconcilerScope, Store, Transaction};
+use selvedge_store::{Demand, Error, ReconcilerScope, Transaction, Transactions};
 
 fn gate(harness: &Harness, kind: GateKind, name: &str) -> Gate {
     Gate { version: 1, ..Gate::new(GateName::new(harness.namespace, kind, Name::trusted(name))) }

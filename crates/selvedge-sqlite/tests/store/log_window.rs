@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use selvedge_conformance::Harness;
 use selvedge_core::Draft;
 use selvedge_sqlite::SqliteStore;
-use selvedge_store::{Entries, Store};
+use selvedge_store::{Entries, LogStore, Transactions};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -15,7 +15,7 @@ use selvedge_core::{
     Outcome, State, Suspension, Timestamp,
 };
 use selvedge_sqlite::SqliteStore;
-use selvedge_store::{Error, Store};
+use selvedge_store::{Error, KeyStore, Transactions};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;

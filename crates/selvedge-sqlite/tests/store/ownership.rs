@@ -4,7 +4,7 @@ use crate::support::{Directory, harness, plain_connection};
 use selvedge_conformance::{Harness, decision_of};
 use selvedge_core::{Draft, Execution};
 use selvedge_sqlite::SqliteStore;
-use selvedge_store::{Decision, Error, Store};
+use selvedge_store::{Decision, Error, Transactions};
 use std::path::Path;
 
 async fn submission(harness: &Harness) -> Box<dyn Decision> {

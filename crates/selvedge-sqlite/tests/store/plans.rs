@@ -3,7 +3,7 @@
 use crate::support::{Directory, text};
 use rusqlite::Connection;
 use selvedge_sqlite::SqliteStore;
-use selvedge_store::Store;
+use selvedge_store::Transactions;
 
 /// 100 000 executions of 50 classes in every state, with 20 sessions; one in ten is the member of a flow.
 const FILL: &str = "

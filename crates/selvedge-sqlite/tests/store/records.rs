@@ -19,7 +19,7 @@ use selvedge_core::token::TokenKeyId;
 use selvedge_core::waitpoint::WaitpointState;
 use selvedge_core::{Changes, Draft, Execution, Name, Signal, Waitpoint, WaitpointId};
 use selvedge_sqlite::SqliteStore;
-use selvedge_store::{SecretPlace, Store};
+use selvedge_store::{SecretPlace, SecretStore, Transactions};
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 

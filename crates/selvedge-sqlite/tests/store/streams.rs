@@ -4,7 +4,7 @@ use crate::support::{Directory, steps};
 use rusqlite::types::Null;
 use rusqlite::{Connection, params};
 use selvedge_sqlite::SqliteStore;
-use selvedge_store::Store;
+use selvedge_store::Transactions;
 
 /// Stream 1 has one frame. Stream 2 has 100 000, of which the durable ones and the last thousand best-effort ones remain.
 const FILL: &str = "

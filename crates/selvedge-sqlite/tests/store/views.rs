@@ -7,7 +7,7 @@ use selvedge_core::filter::{Filter, Payloads};
 use selvedge_core::state::StateName;
 use selvedge_core::{Class, ClassId, Execution, Timestamp};
 use selvedge_sqlite::SqliteStore;
-use selvedge_store::{Store, Stored};
+use selvedge_store::{ClassStore, ExecutionReads, FlowReads, NamespaceStore, Stored};
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap};
 

@@ -47,8 +47,8 @@ pub trait StoreWrapper: Send + Sync + 'static {
     }
 
     /// See [`Store::history`].
-    fn history(&self) -> u64 {
-        self.inner().history()
+    fn lineage(&self) -> u64 {
+        self.inner().lineage()
     }
 
     /// See [`Store::manual_clock`].

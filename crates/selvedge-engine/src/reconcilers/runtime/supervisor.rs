@@ -25,7 +25,7 @@ use tokio::time::Instant;
 
 /// The maximum time between two queries for due rows.
 const QUERY_INTERVAL: Duration = Duration::from_secs(1);
-/// The time between two complete queries. The others leave out what is seldom or far ahead; see [`Store::glance`].
+/// The time between two complete queries. The others leave out what is seldom or far ahead; see [`DueReads::glance`](selvedge_store::DueReads::glance).
 const COMPLETE_INTERVAL: Duration = Duration::from_secs(30);
 /// The pause after a query that failed.
 const QUERY_RETRY: Duration = Duration::from_secs(1);

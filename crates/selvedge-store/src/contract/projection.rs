@@ -1,0 +1,25 @@
+//! The projection of the event log into rows that users read with SQL.
+
+use crate::{Error, ProjectionLease, ProjectionPage};
+use async_trait::async_trait;
+
+/// The projection of the event log into rows that users read with SQL.
+#[async_trait]
+pub trait ProjectionStore: Send + Sync {
+    /// Takes or renews the lease on the projection, and returns its position: the number of the last entry of the log whose
+    /// rows it has, 0 before the first. None if another owner has the lease. Default: none, because SQL cannot read the store.
+    async fn take_projection(&self, _lease: ProjectionLease) -> Result<Option<i64>, Error> {
+        Ok(None)
+    }
+    /// Saves rows of the projection with their position, all or nothing, and renews the lease. Returns false, and saves
+    /// nothing, if another owner has taken the lease or the position is another one. An attempt of an execution that was
+    /// deleted gets no row.
+    async fn save_projection(&self, _lease: ProjectionLease, _page: ProjectionPage) -> Result<bool, Error> {
+        Ok(false)
+    }
+    /// Deletes up to `limit` events of the projection whose entries were dropped from the log, and returns how many were
+    /// deleted. Attempts are deleted with their executions.
+    async fn delete_old_projection(&self, _limit: u32) -> Result<u64, Error> {
+        Ok(0)
+    }
+}
