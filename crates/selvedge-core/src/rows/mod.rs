@@ -190,7 +190,8 @@ pub struct KeyRow {
     pub subject: Option<KeySubject>,
     /// Digest of the content that the key was used with.
     pub digest: u64,
-    /// The stored answer of an operation.
+    /// The stored answer of an operation; or, of a key that was linked to an existing execution, the execution's time of
+    /// submission, which tells it from a later execution with the same id.
     pub answer: Bytes,
     /// Time at which the key expires. Default: it is deleted with its execution.
     pub expires_at: Option<Timestamp>,

@@ -253,6 +253,9 @@ impl Submit {
             let Some(first) = key.execution().map(|id| work.find(id)).transpose()?.flatten() else {
                 continue;
             };
+            if !stands_for(key, first) {
+                continue;
+            }
             let active = first.state.outcome().is_none();
             match name.scope {
                 KeyScope::Unique if active => return Ok(Some(first.clone())),
@@ -281,11 +284,12 @@ impl Submit {
     }
 
     /// Makes the submission's idempotency key identify the existing execution that its uniqueness key found. So a
-    /// repeat of this submission gets the same reply even after that execution has ended.
+    /// repeat of this submission gets the same reply even after that execution has ended. The key may outlive the execution,
+    /// because the execution does not know it.
     fn link_key(&self, submission: &Submission, first: &Execution, work: &mut Work) {
         let mut names = names(self.namespace, submission);
         let Some(name) = names.find(|name| name.scope == KeyScope::Idempotency) else { return };
-        if work.key(&name).is_some_and(|key| key.execution() == Some(first.id)) {
+        if work.key(&name).is_some_and(|key| key.execution() == Some(first.id) && stands_for(key, first)) {
             return;
         }
         let window_ms = submission.idempotency_window_ms.unwrap_or_default();
@@ -293,7 +297,7 @@ impl Submit {
             name,
             subject: Some(KeySubject::Execution(first.id)),
             digest: submission.digest,
-            answer: Bytes::new(),
+            answer: submission_time(first),
             expires_at: Some(work.now().plus_ms(window_ms)),
         });
     }
@@ -417,6 +421,17 @@ pub(super) fn new_row(
 /// Returns the end of the window in which an idempotency key returns an execution that has ended.
 fn applies_until(key: &KeyRow, first: &Execution) -> Option<Timestamp> {
     key.expires_at.or(first.key_until())
+}
+
+/// Returns the time of submission of an execution, as a key that is linked to it stores it.
+fn submission_time(of: &Execution) -> Bytes {
+    serde_json::to_vec(&of.submitted_at).unwrap_or_default().into()
+}
+
+/// Reports whether a key identifies this execution, and not a deleted one that had the same id. A key without a stored time
+/// was created together with its execution, and is deleted with it.
+fn stands_for(key: &KeyRow, row: &Execution) -> bool {
+    key.answer.is_empty() || key.answer == submission_time(row)
 }
 
 /// Returns the keys of a submission: the idempotency key, then the uniqueness key.
