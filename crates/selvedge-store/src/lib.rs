@@ -16,6 +16,7 @@ mod data;
 mod diagnosis;
 mod error;
 mod list;
+mod meter;
 mod projection;
 mod scope;
 mod wrapper;
@@ -37,6 +38,7 @@ pub use list::{COUNT_SCAN_MAX, ListPage, ListScan, PAGE_BYTES, READ_MAX, SCAN_MA
 pub use projection::{
     ProjectedAttempt, ProjectedEnd, ProjectedEvent, ProjectedStart, ProjectionLease, ProjectionPage,
 };
+pub use meter::{CallMeter, CallObserver};
 pub use scope::ReconcilerScope;
 pub use selvedge_core::Demand;
 pub use wrapper::StoreWrapper;
