@@ -35,10 +35,10 @@ pub use data::{
 pub use diagnosis::{Finding, Level, Migrated, SchemaVersion};
 pub use error::Error;
 pub use list::{COUNT_SCAN_MAX, ListPage, ListScan, PAGE_BYTES, READ_MAX, SCAN_MAX, within_page};
+pub use meter::{CallMeter, CallObserver};
 pub use projection::{
     ProjectedAttempt, ProjectedEnd, ProjectedEvent, ProjectedStart, ProjectionLease, ProjectionPage,
 };
-pub use meter::{CallMeter, CallObserver};
 pub use scope::ReconcilerScope;
 pub use selvedge_core::Demand;
 pub use wrapper::StoreWrapper;
