@@ -39,7 +39,7 @@ use selvedge_core::{
     Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    ApiKeyStore, BulkJobReads, ClassStore, Decision, DeliveryPage, Demand, Depth, Description, DueFlow,
+    ApiKeyStore, BulkJobReads, CallMeter, ClassStore, Decision, DeliveryPage, Demand, Depth, Description, DueFlow,
     DueReads, DueRow, DueSchedules, Entries, Error, ExecutionReads, FlowDue, FlowReads, GateReads, Head,
     InboxStore, KeyStore, LaneCounts, ListPage, LogLimit, LogStore, ManualClock, NamespaceSettings,
     NamespaceStore, Notification, OutboxReads, Overview, ProjectionStore, ReconcilerScope, RollupStore,
@@ -60,6 +60,7 @@ const TRIES_MAX: u32 = 10;
 pub struct MemoryStore {
     clock: Clock,
     tables: Mutex<Tables>,
+    meter: CallMeter,
 }
 
 impl MemoryStore {
@@ -70,7 +71,7 @@ impl MemoryStore {
 
     /// Returns an empty store on `clock`.
     pub fn with_clock(clock: Clock) -> Self {
-        MemoryStore { clock, tables: Mutex::default() }
+        MemoryStore { clock, tables: Mutex::default(), meter: CallMeter::default() }
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
@@ -127,6 +128,10 @@ impl Transactions for MemoryStore {
 
     fn manual_clock(&self) -> Option<&dyn ManualClock> {
         self.clock.as_manual()
+    }
+
+    fn meter(&self) -> &CallMeter {
+        &self.meter
     }
 
     async fn now(&self) -> Result<Timestamp, Error> {

@@ -42,7 +42,7 @@ pub use connection::Settings;
 
 use connection::{Abandoned, Connections, Endpoint, schema};
 use notifications::Listener;
-use selvedge_store::{Error, Migrated};
+use selvedge_store::{CallMeter, Error, Migrated};
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
@@ -79,6 +79,7 @@ pub struct PostgresStore {
     fence: Arc<connection::Fence>,
     listener: Mutex<Listener>,
     tries: transaction::Counters,
+    meter: CallMeter,
 }
 
 impl PostgresStore {
@@ -116,6 +117,7 @@ impl PostgresStore {
             history,
             fence,
             tries: transaction::Counters::default(),
+            meter: CallMeter::default(),
         };
         store.create_partitions().await?;
         Ok(store)

@@ -22,7 +22,7 @@ use selvedge_core::{
     Signal, Step, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    ApiKeyStore, BulkJobReads, ClassStore, Decision, DeliveryPage, Depth, Description, DueFlow, DueReads,
+    ApiKeyStore, BulkJobReads, CallMeter, ClassStore, Decision, DeliveryPage, Depth, Description, DueFlow, DueReads,
     DueRow, DueSchedules, Entries, Error, ExecutionReads, FlowDue, FlowReads, GateReads, Head, InboxCounts,
     InboxStore, KeyStore, LaneCounts, ListPage, LogLimit, LogStore, NamespaceSettings, NamespaceStore,
     Notification, OutboxReads, Overview, ProjectionLease, ProjectionPage, ProjectionStore, ReconcilerScope,
@@ -41,6 +41,10 @@ impl Transactions for PostgresStore {
 
     fn lineage(&self) -> u64 {
         self.history.number()
+    }
+
+    fn meter(&self) -> &CallMeter {
+        &self.meter
     }
 
     async fn now(&self) -> Result<Timestamp, Error> {

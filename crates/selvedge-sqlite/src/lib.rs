@@ -47,7 +47,7 @@ use connection::owner::Epoch;
 use connection::readers::Readers;
 use connection::schema;
 use connection::writer::{Claim, Figures, Writer};
-use selvedge_store::{Error, Migrated};
+use selvedge_store::{CallMeter, Error, Migrated};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -78,6 +78,7 @@ pub struct SqliteStore {
     figures: Arc<Figures>,
     writer: Mutex<Option<WriterThread>>,
     lock: Mutex<Option<Arc<Lock>>>,
+    meter: CallMeter,
 }
 
 /// The writer's thread and the queue of its jobs.
@@ -130,6 +131,7 @@ impl SqliteStore {
             figures,
             writer: Mutex::new(Some(WriterThread { jobs, thread })),
             lock: Mutex::new(Some(lock)),
+            meter: CallMeter::default(),
         })
     }
 

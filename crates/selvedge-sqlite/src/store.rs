@@ -29,7 +29,7 @@ use selvedge_core::{
     Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    ApiKeyStore, BulkJobReads, ClassStore, Decision, DeliveryPage, Depth, Description, DueFlow, DueReads,
+    ApiKeyStore, BulkJobReads, CallMeter, ClassStore, Decision, DeliveryPage, Depth, Description, DueFlow, DueReads,
     DueRow, DueSchedules, Entries, Error, ExecutionReads, FlowDue, FlowReads, GateReads, Head, InboxStore,
     KeyStore, LaneCounts, ListPage, LogLimit, LogStore, NamespaceSettings, NamespaceStore, Notification,
     OutboxReads, Overview, ProjectionLease, ProjectionPage, ProjectionStore, ReconcilerScope, RollupStore,
@@ -43,6 +43,10 @@ impl Transactions for SqliteStore {
     fn describe(&self) -> Description {
         let durability = "Every commit is written through to the disk before it is acknowledged.";
         Description { name: "sqlite", writers: 1, shared: false, durability }
+    }
+
+    fn meter(&self) -> &CallMeter {
+        &self.meter
     }
 
     async fn now(&self) -> Result<Timestamp, Error> {

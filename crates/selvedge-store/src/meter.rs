@@ -3,6 +3,7 @@
 //! A store measures a call where it sends the statement, so no wrapper has to know all calls.
 
 use crate::Error;
+use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,12 @@ pub trait CallObserver: Send + Sync {
 /// The observers of one store. Each engine that uses the store adds one.
 #[derive(Default)]
 pub struct CallMeter(RwLock<Vec<Arc<dyn CallObserver>>>);
+
+impl fmt::Debug for CallMeter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallMeter").finish_non_exhaustive()
+    }
+}
 
 impl CallMeter {
     /// Adds an observer of all later calls.

@@ -1,6 +1,6 @@
 //! Transactions: the decisions that a store runs, and what concerns the store as a whole.
 
-use crate::{Description, Error, Notification, Transaction};
+use crate::{CallMeter, Description, Error, Notification, Transaction};
 use async_trait::async_trait;
 use selvedge_core::driver::{Driver, Host};
 use selvedge_core::{Demand, NamespaceId, Needs, Rows, Timestamp};
@@ -62,6 +62,9 @@ pub trait Transactions: Send + Sync {
     fn manual_clock(&self) -> Option<&dyn ManualClock> {
         None
     }
+
+    /// Returns the meter to which this store reports its calls.
+    fn meter(&self) -> &CallMeter;
 
     /// Returns the time.
     async fn now(&self) -> Result<Timestamp, Error>;

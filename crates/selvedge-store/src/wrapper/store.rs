@@ -2,7 +2,7 @@
 
 use super::StoreWrapper;
 use crate::{
-    ApiKeyStore, BulkJobReads, ClassStore, Decision, DeliveryPage, Depth, Description, DueFlow, DueReads,
+    ApiKeyStore, BulkJobReads, CallMeter, ClassStore, Decision, DeliveryPage, Depth, Description, DueFlow, DueReads,
     DueRow, DueSchedules, Entries, Error, ExecutionReads, FlowDue, FlowReads, GateReads, Head, InboxCounts,
     InboxStore, KeyStore, LaneCounts, ListPage, LogLimit, LogStore, ManualClock, NamespaceSettings,
     NamespaceStore, Notification, OutboxReads, Overview, ProjectionLease, ProjectionPage, ProjectionStore,
@@ -56,6 +56,10 @@ impl<T: StoreWrapper> Transactions for T {
 
     fn manual_clock(&self) -> Option<&dyn ManualClock> {
         StoreWrapper::manual_clock(self)
+    }
+
+    fn meter(&self) -> &CallMeter {
+        self.inner().meter()
     }
 
     async fn now(&self) -> Result<Timestamp, Error> {
