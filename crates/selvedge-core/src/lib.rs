@@ -45,6 +45,7 @@ pub mod headline;
 pub mod id;
 pub mod inbox;
 pub mod json;
+mod kinds;
 pub mod log;
 pub mod name;
 pub mod refusal;

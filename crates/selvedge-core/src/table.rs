@@ -4,6 +4,7 @@
 //! into a `Table`. Once the rules are decided, the table becomes writes: [`Guarded`] if rows have versions,
 //! [`Entries`] if they have none.
 
+use crate::kinds::Tables;
 use std::collections::hash_map::Entry as MapEntry;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Debug;
@@ -185,13 +186,16 @@ impl<K: Ord + Clone> Request<K> {
     }
 }
 
-/// A row with a key.
-pub(crate) trait Row: Debug {
+/// A kind of row, by the type of its rows. The list in [`kinds`](crate::kinds) implements it.
+pub(crate) trait Kind: Debug {
     /// The type of the key.
     type Key: Clone + Debug + Ord + Hash;
 
     /// State that a transaction keeps about a row besides its columns.
     type Extra: Debug + Default;
+
+    /// Keeps the keys in order, so that rules can read by range. Default: false.
+    const ORDERED: bool = false;
 
     /// Returns the key of the row.
     fn key(&self) -> Self::Key;
@@ -200,11 +204,24 @@ pub(crate) trait Row: Debug {
     fn version(&self) -> u32 {
         0
     }
+
+    /// Returns the table of this kind.
+    fn table(tables: &Tables) -> &Table<Self>
+    where
+        Self: Sized;
+
+    /// Returns the table of this kind, for changing it.
+    fn table_mut(tables: &mut Tables) -> &mut Table<Self>
+    where
+        Self: Sized;
 }
+
+/// A kind whose rows a rule may write without further steps: no history, no counts, no slots depend on them.
+pub(crate) trait Plain: Kind {}
 
 /// A row in a transaction.
 #[derive(Debug)]
-pub(crate) struct Entry<R: Row> {
+pub(crate) struct Entry<R: Kind> {
     /// The row as the transaction leaves it.
     pub row: R,
     /// State about the row besides its columns. Kept when the row is loaded again.
@@ -221,7 +238,7 @@ enum Change {
     Deleted,
 }
 
-impl<R: Row> Entry<R> {
+impl<R: Kind> Entry<R> {
     fn new(row: R, stored: Option<u32>, change: Change) -> Box<Self> {
         // Boxed, because rows are large and are moved often.
         Box::new(Entry { row, extra: R::Extra::default(), stored, change })
@@ -252,24 +269,19 @@ impl<R: Row> Entry<R> {
 ///
 /// Rows are found by hash, because a transaction finds each of them many times.
 #[derive(Debug)]
-pub(crate) struct Table<R: Row> {
+pub(crate) struct Table<R: Kind> {
     entries: HashMap<R::Key, Box<Entry<R>>>,
     /// The keys in order, of a table that is read by range.
     order: Option<BTreeSet<R::Key>>,
 }
 
-impl<R: Row> Default for Table<R> {
+impl<R: Kind> Default for Table<R> {
     fn default() -> Self {
-        Table { entries: HashMap::new(), order: None }
+        Table { entries: HashMap::new(), order: R::ORDERED.then(BTreeSet::new) }
     }
 }
 
-impl<R: Row> Table<R> {
-    /// Returns an empty table that can be read by range.
-    pub fn ordered() -> Self {
-        Table { entries: HashMap::new(), order: Some(BTreeSet::new()) }
-    }
-
+impl<R: Kind> Table<R> {
     fn place(&mut self, key: R::Key) -> MapEntry<'_, R::Key, Box<Entry<R>>> {
         if let Some(order) = &mut self.order {
             order.insert(key.clone());
@@ -370,7 +382,7 @@ impl<R: Row> Table<R> {
         entries.map(|entry| &entry.row)
     }
 
-    /// Iterates over the rows in a range of keys that are not deleted, in key order. For tables that are [ordered](Self::ordered).
+    /// Iterates over the rows in a range of keys that are not deleted, in key order. For tables that are [ordered](Kind::ORDERED).
     pub fn range(&self, range: impl RangeBounds<R::Key>) -> impl DoubleEndedIterator<Item = &R> {
         let order = self.order.as_ref().expect("a table that is read by range is ordered");
         order.range(range).filter_map(|key| self.get(key))

@@ -73,9 +73,9 @@ impl Records {
         if needs.queries.token_keys {
             rows.token_keys.extend(self.token_keys.values());
         }
-        let api_keys = needs.queries.api_keys.iter().filter_map(|id| self.api_keys.get(id));
+        let api_keys = needs.api_keys.keys().filter_map(|id| self.api_keys.get(id));
         rows.api_keys.extend(api_keys.cloned());
-        let bulk_jobs = needs.queries.bulk_jobs.iter().filter_map(|id| self.bulk_jobs.get(id));
+        let bulk_jobs = needs.bulk_jobs.keys().filter_map(|id| self.bulk_jobs.get(id));
         rows.bulk_jobs.extend(bulk_jobs.cloned());
     }
 

@@ -46,9 +46,9 @@ impl Webhooks {
 
     /// Loads the rows that `needs` names.
     pub fn load(&self, needs: &Needs, rows: &mut Rows) {
-        rows.webhooks.extend(needs.queries.webhooks.iter().filter_map(|name| self.find(name)));
-        let wanted = |delivery: &&Delivery| needs.queries.deliveries.contains(&delivery.id);
-        if !needs.queries.deliveries.is_empty() {
+        rows.webhooks.extend(needs.webhooks.keys().filter_map(|name| self.find(name)));
+        let wanted = |delivery: &&Delivery| needs.deliveries.keys().any(|id| *id == delivery.id);
+        if !needs.deliveries.is_empty() {
             rows.deliveries.extend(self.deliveries.values().filter(wanted).cloned());
         }
     }

@@ -1,8 +1,8 @@
 //! The loading half of a transaction: all statements that a decision needs are sent together, and their answers are
 //! gathered.
 //!
-//! The server runs the statements in the order in which they are sent, so locks are taken in the global order: schedules,
-//! growth of flows, executions, outbox, lanes, candidates, gates, parts of gates, held executions, flows, sessions. Rows that a
+//! The server runs the statements in the order in which they are sent, so locks are taken in the global order: API keys, bulk
+//! jobs, webhooks, the inbox, schedules, growth of flows, executions, outbox, lanes, candidates, gates, parts of gates, held executions, flows, sessions. Rows that a
 //! lock protects are read by a statement behind it: relatives and records after executions and the outbox, held
 //! executions after their gate, leases after their session. The first lock of all, even before the time is read, is the
 //! writers' advisory lock, which is only shared: see `bounds` and `log`.
@@ -178,6 +178,11 @@ fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
         needs;
     let Needs { schedules, whole_inputs, whole_relatives, .. } = needs;
     let Needs { flows, sessions, streams, summaries, steps, queries, .. } = needs;
+    asking.lock(&needs.api_keys, Asked::ApiKeys, &sql::API_KEYS_LOCK, api_keys::ids);
+    asking.lock(&needs.bulk_jobs, Asked::BulkJobs, &sql::BULK_JOBS_LOCK, bulk_jobs::ids);
+    asking.lock(&needs.webhooks, Asked::Webhooks, &sql::WEBHOOKS_LOCK, webhooks::names);
+    let inbox = needs.inbox.with(Access::LockIfFree);
+    asking.about(&inbox, Asked::Inbox, &sql::INBOX_LOCK, inbox::numbers);
     asking.lock(schedules, Asked::Schedules, &sql::SCHEDULES_LOCK, schedules::names);
     asking.read(schedules, Asked::Schedules, &sql::SCHEDULES_READ, schedules::names);
     asking.lock(growing, Asked::Lock, &sql::FLOWS_LOCK_GROWTH, |flows| growth(flows, writers_key));
@@ -231,12 +236,7 @@ fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
     if queries.token_keys {
         asking.add(Asked::TokenKeys, &sql::TOKEN_KEYS_LIST, vec![]);
     }
-    asking.about(&queries.webhooks, Asked::Webhooks, &sql::WEBHOOKS_LOCK, webhooks::names);
-    let deliveries = &queries.deliveries;
-    asking.about(deliveries, Asked::Deliveries, &sql::WEBHOOK_DELIVERIES_FIND, webhooks::delivery_ids);
-    asking.about(&queries.api_keys, Asked::ApiKeys, &sql::API_KEYS_LOCK, api_keys::ids);
-    asking.about(&queries.bulk_jobs, Asked::BulkJobs, &sql::BULK_JOBS_LOCK, bulk_jobs::ids);
-    asking.about(&queries.inbox, Asked::Inbox, &sql::INBOX_LOCK, inbox::numbers);
+    asking.read(&needs.deliveries, Asked::Deliveries, &sql::WEBHOOK_DELIVERIES_FIND, webhooks::delivery_ids);
     asking.read(sessions, Asked::Sessions, &sql::SESSIONS_READ, session_ids);
     asking.lock(sessions, Asked::Sessions, &sql::SESSIONS_LOCK, session_ids);
     asking.about(&queries.instances, Asked::Sessions, &sql::SESSIONS_LOCK_BY_INSTANCE, instances);

@@ -30,7 +30,7 @@ pub fn touch(connection: &Connection, ids: &[ApiKeyId], now: Timestamp) -> rusql
 
 /// Loads the keys that `needs` names.
 pub fn load(connection: &Connection, needs: &Needs, rows: &mut Rows) -> rusqlite::Result<()> {
-    for id in &needs.queries.api_keys {
+    for id in needs.api_keys.keys() {
         rows.api_keys.extend(all(connection, &sql::API_KEYS_READ, [id.0.as_bytes()], api_key)?);
     }
     Ok(())

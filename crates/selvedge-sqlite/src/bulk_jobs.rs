@@ -46,7 +46,7 @@ pub fn next_due(connection: &Connection) -> rusqlite::Result<Option<Timestamp>> 
 
 /// Loads the jobs that `needs` names.
 pub fn load(connection: &Connection, needs: &Needs, rows: &mut Rows) -> rusqlite::Result<()> {
-    for id in &needs.queries.bulk_jobs {
+    for id in needs.bulk_jobs.keys() {
         rows.bulk_jobs.extend(read(connection, *id)?);
     }
     Ok(())

@@ -55,10 +55,10 @@ pub fn deliveries(connection: &Connection, page: &DeliveryPage) -> rusqlite::Res
 
 /// Loads the webhooks and deliveries that `needs` names.
 pub fn load(connection: &Connection, needs: &Needs, rows: &mut Rows) -> rusqlite::Result<()> {
-    for name in &needs.queries.webhooks {
+    for name in needs.webhooks.keys() {
         rows.webhooks.extend(find(connection, name)?);
     }
-    for id in &needs.queries.deliveries {
+    for id in needs.deliveries.keys() {
         let found = all(connection, &sql::WEBHOOK_DELIVERIES_FIND, [id.0.as_bytes()], delivery)?;
         rows.deliveries.extend(found);
     }

@@ -4,6 +4,7 @@
 //! splits the rest by [`Stage`], and loads the lowest stage first. So every transaction takes its locks in one global
 //! order, whichever rules share it. A rule that would violate the order fails its transaction with an error.
 
+use super::stage::Stage;
 use crate::gate::GateId;
 use crate::outbox::{OutboxKind, OutboxName};
 use crate::rows::{Candidates, Changes, HeldBy, Needs};
@@ -15,53 +16,6 @@ use std::fmt;
 /// Maximum number of loads in one transaction. Needs are idempotent and rows are finite, so more means that a rule does
 /// not converge.
 const LOADS_MAX: u32 = 64;
-
-/// The stages of a transaction, in the global lock order. A store runs the statements of one load in this order, too.
-///
-/// Variants marked as exceptions deviate from the order, each for the reason given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Stage {
-    /// Schedules.
-    Schedules,
-    /// Advisory locks on flows, which serialise their growth.
-    Growth,
-    /// Executions by id, upstreams and downstreams together, with the executions that are locked only if free.
-    Executions,
-    /// Exception: executions that a rule finds through loaded rows, such as a key or a node name. Locking the keys
-    /// instead would cost every transaction. If two transactions deadlock here, the database aborts one, which is
-    /// retried.
-    LateExecutions,
-    /// Outbox rows.
-    Outbox,
-    /// Lanes with limits.
-    Lanes,
-    /// Exception: lanes that are read late. This process knows no lane with limits, so the read takes no locks.
-    UnlimitedLanes,
-    /// Waiting executions, skipping those that another transaction has locked.
-    Candidates,
-    /// Gates other than lanes.
-    Gates,
-    /// Parts of budgets.
-    Parts,
-    /// Executions that gates hold, skipping those that another transaction has locked.
-    Held,
-    /// Exception: candidates behind others that are unreadable or refused, or of a lane that has room only now. The
-    /// search skips locked rows, so it never waits. Their flows may be counted after sessions were locked; if two
-    /// transactions deadlock there, the database aborts one, which is retried.
-    CandidatesAgain,
-    /// Exception: gates that this process did not expect, locked after flows and sessions. Only the first transaction
-    /// of a process that loads an execution with gates can do this: from then on gates are expected.
-    LateGates,
-    /// Flows. A transaction that has locked gates updates the counts of flows when it saves, so flows follow gates.
-    Flows,
-    /// Sessions. While saving, the counts of flows are written before sessions, too.
-    Sessions,
-    /// Exception: executions from the lease cache, which are locked when they are saved. Locking them earlier would
-    /// cost every completion a statement. Such an execution has no flow and draws on no gate.
-    CachedExecutions,
-    /// Exception: the outbox row of a parent, which the end of a child writes without locking the parent.
-    ParentOutbox,
-}
 
 /// A violation of the lock order: a rule asked for rows too late, or changed rows that are not locked. A defect; fails
 /// the transaction.
@@ -192,24 +146,10 @@ impl Loading {
         }
         self.kept.take_from(&mut needs);
         let mut load = needs;
-        let keeps_back = self.plan.later_executions || self.plan.lanes_last;
-        if !keeps_back || load.is_empty() {
-            load.lanes = self.kept.lanes.take_sorted();
-            load.queries.candidates = std::mem::take(&mut self.kept.candidates);
+        if !self.keeps_back() || load.is_empty() {
+            self.take_lanes(&mut load);
         }
-        let after_gates = self.plan.gates || self.kept.has_gates();
-        // The flows of these executions are known once the executions are loaded. They are locked together with the flows
-        // of other rules, before the sessions.
-        let finds_members = load.executions.has_locks() || !load.queries.candidates.is_empty();
-        let meets_flows = self.plan.several && !self.kept.flows.is_empty();
-        let before_last = finds_members && (meets_flows || self.kept.has_sessions());
-        if !after_gates
-            && !before_last
-            && (!keeps_back
-                || load.is_empty()
-                || !load.lanes.is_empty()
-                || !load.queries.candidates.is_empty())
-        {
+        if self.is_last(&load) {
             self.take_last(&mut load);
         }
         if load.is_empty() {
@@ -230,6 +170,34 @@ impl Loading {
         self.enter(Stage::CandidatesAgain)?;
         self.searched_again = true;
         Ok(needs)
+    }
+
+    /// Reports whether lanes and candidates wait until nothing else is requested, because more executions may have to be
+    /// locked before them.
+    fn keeps_back(&self) -> bool {
+        self.plan.later_executions || self.plan.lanes_last
+    }
+
+    /// Reports whether flows and sessions may be locked together with this load: nothing that precedes them can be
+    /// requested after it.
+    fn is_last(&self, load: &Needs) -> bool {
+        let gates_follow = self.plan.gates || self.kept.has_gates();
+        let lanes_follow = self.keeps_back()
+            && !load.is_empty()
+            && load.lanes.is_empty()
+            && load.queries.candidates.is_empty();
+        // The flows of these executions are known once the executions are loaded. They are locked together with the flows
+        // of other rules, before the sessions.
+        let finds_members = load.executions.has_locks() || !load.queries.candidates.is_empty();
+        let meets_flows = self.plan.several && !self.kept.flows.is_empty();
+        let flows_follow = finds_members && (meets_flows || self.kept.has_sessions());
+        !gates_follow && !lanes_follow && !flows_follow
+    }
+
+    /// Adds lanes and candidates to the load.
+    fn take_lanes(&mut self, load: &mut Needs) {
+        load.lanes = self.kept.lanes.take_sorted();
+        load.queries.candidates = std::mem::take(&mut self.kept.candidates);
     }
 
     /// Adds flows and sessions to the load. They are the last rows to be locked.
@@ -269,42 +237,9 @@ impl Loading {
     /// Removes everything that locks. An execution that would need another lock to be claimed stays for the next
     /// transaction.
     fn only_reads(&self, mut needs: Needs) -> Needs {
-        let Needs {
-            schedules,
-            growing,
-            nodes: _,
-            executions,
-            inputs: _,
-            whole_inputs: _,
-            relatives: _,
-            whole_relatives: _,
-            keys: _,
-            outbox,
-            lanes,
-            gates,
-            parts,
-            flows,
-            sessions,
-            streams: _,
-            summaries: _,
-            steps: _,
-            queries,
-        } = &mut needs;
-        let read = |access: Access| access == Access::Read;
-        schedules.retain(|_, access| read(access));
-        growing.retain(|_, access| read(access));
-        executions.retain(|_, access| read(access));
-        outbox.retain(|_, access| read(access));
-        gates.retain(|_, access| read(access));
-        parts.retain(|_, access| read(access));
-        flows.retain(|_, access| read(access));
-        sessions.retain(|_, access| read(access));
         // Lanes without limits are not locked by the store.
-        lanes.retain(|_, access| read(access) || !self.plan.limits);
-        queries.candidates.clear();
-        queries.except.clear();
-        queries.held.clear();
-        queries.instances.clear();
+        needs.drop_locks(|stage| stage != Stage::Lanes || self.plan.limits);
+        needs.queries.drop_locks();
         needs
     }
 
@@ -314,43 +249,25 @@ impl Loading {
         if self.loads > LOADS_MAX {
             return Err(Violation(format!("the rules still ask for rows after {LOADS_MAX} loads")));
         }
-        let queries = &load.queries;
-        let stages = [
-            (load.schedules.has_locks(), Stage::Schedules),
-            (load.growing.has_locks(), Stage::Growth),
-            (load.executions.has_locks(), self.stage_of_executions()),
-            (load.outbox.has_locks(), Stage::Outbox),
-            (load.lanes.has_locks(), self.stage_of_lanes()),
-            (!queries.candidates.is_empty(), self.or_exception(Stage::Candidates, Stage::CandidatesAgain)),
-            (load.gates.has_locks(), self.or_exception(Stage::Gates, Stage::LateGates)),
-            (load.parts.has_locks(), self.or_exception(Stage::Parts, Stage::LateGates)),
-            (!queries.held.is_empty(), self.or_exception(Stage::Held, Stage::LateGates)),
-            (load.flows.has_locks(), Stage::Flows),
-            (load.sessions.has_locks() || !queries.instances.is_empty(), Stage::Sessions),
-        ];
-        for stage in stages.into_iter().filter(|(asked, _)| *asked).map(|(_, stage)| stage) {
-            self.enter(stage)?;
+        let mut stages: Vec<Stage> = load.locked_stages().chain(load.queries.locked_stages()).collect();
+        stages.sort_unstable();
+        stages.dedup();
+        for stage in stages {
+            self.enter(self.or_exception(stage))?;
         }
         Ok(())
     }
 
-    fn stage_of_executions(&self) -> Stage {
-        match self.reached >= Some(Stage::Executions) && self.plan.later_executions {
-            true => Stage::LateExecutions,
-            false => Stage::Executions,
+    /// Returns the stage, or its exception if a stage was loaded that the exception may follow.
+    fn or_exception(&self, stage: Stage) -> Stage {
+        let (repeated, late) = (self.reached >= Some(stage), self.reached > Some(stage));
+        match stage {
+            Stage::Executions if repeated && self.plan.later_executions => Stage::LateExecutions,
+            Stage::Lanes if repeated && !self.plan.limits => Stage::UnlimitedLanes,
+            Stage::Candidates if late => Stage::CandidatesAgain,
+            Stage::Gates | Stage::Parts | Stage::Held if late => Stage::LateGates,
+            stage => stage,
         }
-    }
-
-    fn stage_of_lanes(&self) -> Stage {
-        match self.reached >= Some(Stage::Lanes) && !self.plan.limits {
-            true => Stage::UnlimitedLanes,
-            false => Stage::Lanes,
-        }
-    }
-
-    /// Returns the stage, or its exception if a later stage was loaded.
-    fn or_exception(&self, stage: Stage, exception: Stage) -> Stage {
-        if self.reached > Some(stage) { exception } else { stage }
     }
 
     /// Records that a stage is loaded, or fails if that violates the lock order.
@@ -358,7 +275,11 @@ impl Loading {
         let reached = self.reached;
         let allowed = match stage {
             // May take several loads, as long as nothing of a later stage is locked.
-            Stage::Growth
+            Stage::ApiKeys
+            | Stage::BulkJobs
+            | Stage::Webhooks
+            | Stage::Inbox
+            | Stage::Growth
             | Stage::Outbox
             | Stage::Candidates
             | Stage::Held

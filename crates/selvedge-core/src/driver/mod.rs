@@ -16,9 +16,11 @@ mod cached;
 mod candidates;
 mod host;
 mod loading;
+mod stage;
 
 pub use host::{Admission, Alone, Host};
-pub use loading::{Loading, LockPlan, Saved, Stage, Violation};
+pub use loading::{Loading, LockPlan, Saved, Violation};
+pub use stage::Stage;
 
 use crate::gate::GateName;
 use crate::gate::draws::fairness_line_of;

@@ -1,82 +1,11 @@
 //! The changes of a decision, for a store to save.
 
-use super::{Inserted, KeyName, KeyRow, KeySubject, NodeEntry, TagEntry, Updated};
-use crate::api_key::ApiKey;
-use crate::bulk_job::{BulkJob, BulkJobId};
 use crate::flow::Counts;
-use crate::gate::{Gate, GateId, LedgerEntry};
-use crate::inbox::{InboxNumber, InboxRow};
-use crate::log::Event;
-use crate::outbox::{OutboxName, OutboxRow};
-use crate::rows::HistoryPage;
-use crate::schedule::{Schedule, ScheduleName};
-use crate::stream::{Frame, Stream, StreamName};
-use crate::table::{Entries, Guarded};
-use crate::token::{TokenKey, TokenKeyId};
-use crate::webhook::{Delivery, Webhook, WebhookId, WebhookName};
-use crate::{Execution, ExecutionId, Flow, FlowId, Name, Session, SessionId, Signal, Step, Waitpoint};
-
-/// The changes of a decision. A store saves all of them or none, in the order of the fields.
-///
-/// The store checks the versions of executions, flows, schedules and gates, and that a new key or a new node name does not exist
-/// yet.
-#[derive(Clone, Debug, Default)]
-pub struct Changes {
-    /// Executions. The history pages, streams, steps, signals and waitpoints of a deleted execution are deleted with
-    /// it.
-    pub executions: Guarded<Inserted, Updated, ExecutionId>,
-    /// New pages of history.
-    pub history_pages: Vec<HistoryPage>,
-    /// Entries of the tag index.
-    pub tags: Entries<TagEntry, TagEntry>,
-    /// Keys. A removed key with a subject is deleted only if it still stands for that subject; one without, only if
-    /// it has expired.
-    pub keys: Entries<KeyRow, (KeyName, Option<KeySubject>)>,
-    /// Sessions. A write is merged with the stored row: one of an earlier life changes nothing, and one of a later life
-    /// replaces the row. Within a life times never go back, a requested drain stays requested, and the detail stays. A
-    /// session that is both removed and written replaces the stored row without merging.
-    pub sessions: Entries<Session, SessionId>,
-    /// Flows. An update writes everything but the counts; namespace, tags and time of submission never change. The
-    /// budget parts that count for a deleted flow are deleted with it, as are those of a deleted execution that had no
-    /// flow.
-    pub flows: Guarded<Flow, (Flow, u32), FlowId>,
-    /// Names of nodes in flows.
-    pub nodes: Entries<NodeEntry, (FlowId, Name)>,
-    /// Outbox rows to upsert and to delete.
-    pub outbox: Entries<OutboxRow, OutboxName>,
-    /// Streams to upsert. A summary document is written only if its version differs from the stored one.
-    pub streams: Vec<Stream>,
-    /// New frames.
-    pub frames: Vec<Frame>,
-    /// New signals.
-    pub signals: Vec<Signal>,
-    /// Steps to upsert.
-    pub steps: Vec<Step>,
-    /// Waitpoints to upsert.
-    pub waitpoints: Vec<Waitpoint>,
-    /// Token keys to upsert and to delete.
-    pub token_keys: Entries<TokenKey, TokenKeyId>,
-    /// API keys to insert, or to mark as revoked.
-    pub api_keys: Vec<ApiKey>,
-    /// Bulk jobs to upsert and to delete.
-    pub bulk_jobs: Entries<BulkJob, BulkJobId>,
-    /// Webhooks.
-    pub webhooks: Guarded<Webhook, (Webhook, u32), WebhookName>,
-    /// Deliveries of webhooks to upsert.
-    pub deliveries: Vec<Delivery>,
-    /// Schedules. The specification of an updated one is written only if its `spec_version` exceeds the expected version.
-    pub schedules: Guarded<Schedule, (Schedule, u32), ScheduleName>,
-    /// Rows of the inbox whose refusal to save, and rows to delete.
-    pub inbox: Entries<InboxRow, InboxNumber>,
-    /// Gates.
-    pub gates: Guarded<Gate, (Gate, u32), GateId>,
-    /// Amounts to add to the ledger.
-    pub ledger: Vec<LedgerEntry>,
-    /// Changes to rows that need not be loaded.
-    pub unread: UnreadWrites,
-    /// The events of the transaction. They form one entry of the event log.
-    pub events: Vec<Event>,
-}
+use crate::gate::GateId;
+use crate::rows::Changes;
+use crate::stream::StreamName;
+use crate::webhook::WebhookId;
+use crate::{Execution, ExecutionId, FlowId};
 
 /// Changes that are applied to rows without loading them: they do not depend on the content of the rows.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -128,59 +57,5 @@ impl Changes {
         let inserted = &self.executions.inserted;
         let index = inserted.binary_search_by_key(&id, |row| row.execution.id).ok()?;
         inserted.get(index).map(|row| &row.execution)
-    }
-
-    /// Reports whether there is nothing to save.
-    pub fn is_empty(&self) -> bool {
-        let Changes {
-            executions,
-            history_pages,
-            tags,
-            keys,
-            sessions,
-            flows,
-            nodes,
-            outbox,
-            streams,
-            frames,
-            signals,
-            steps,
-            waitpoints,
-            token_keys,
-            api_keys,
-            bulk_jobs,
-            webhooks,
-            deliveries,
-            schedules,
-            inbox,
-            gates,
-            ledger,
-            unread,
-            events,
-        } = self;
-        executions.is_empty()
-            && history_pages.is_empty()
-            && tags.is_empty()
-            && keys.is_empty()
-            && sessions.is_empty()
-            && flows.is_empty()
-            && nodes.is_empty()
-            && outbox.is_empty()
-            && streams.is_empty()
-            && frames.is_empty()
-            && signals.is_empty()
-            && steps.is_empty()
-            && waitpoints.is_empty()
-            && token_keys.is_empty()
-            && api_keys.is_empty()
-            && bulk_jobs.is_empty()
-            && webhooks.is_empty()
-            && deliveries.is_empty()
-            && schedules.is_empty()
-            && inbox.is_empty()
-            && gates.is_empty()
-            && ledger.is_empty()
-            && unread.is_empty()
-            && events.is_empty()
     }
 }

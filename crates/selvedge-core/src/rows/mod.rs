@@ -5,80 +5,17 @@ mod changes;
 mod needs;
 mod payload;
 
-pub use changes::{Changes, UnreadWrites};
-pub use needs::{Candidates, HeldBy, Members, Needs, PASSED_MAX, Queries, mention};
+pub use crate::kinds::{Changes, Needs, Rows};
+pub use changes::UnreadWrites;
+pub use needs::{Candidates, HeldBy, Members, PASSED_MAX, Queries, mention};
 pub use payload::{Payload, Relative, StoredRelative, inline_limit};
 
-use crate::api_key::ApiKey;
-use crate::bulk_job::BulkJob;
-use crate::gate::Gate;
-use crate::inbox::InboxRow;
-use crate::outbox::OutboxRow;
-use crate::schedule::Schedule;
-use crate::stream::Stream;
 use crate::submission::Debounce;
-use crate::token::TokenKey;
-use crate::webhook::{Delivery, Webhook};
 use crate::{
-    Class, ClassId, Execution, ExecutionId, Flow, FlowId, LeaseId, Name, NamespaceId, Session, SessionId,
-    Signal, Step, Timestamp, Waitpoint,
+    Class, ClassId, Execution, ExecutionId, FlowId, LeaseId, Name, NamespaceId, SessionId, Timestamp,
 };
 use bytes::Bytes;
 use uuid::Uuid;
-
-/// The rows that a store found.
-#[derive(Clone, Debug, Default)]
-pub struct Rows {
-    /// The time of the transaction, from the database's clock.
-    pub now: Timestamp,
-    /// Executions, found by id or by a query.
-    pub executions: Vec<Execution>,
-    /// Executions that were to be locked if free and that another transaction has locked. If such an execution was also
-    /// to be read without a lock, it is among the executions as well.
-    pub skipped: Vec<ExecutionId>,
-    /// Executions whose rows are unreadable, with the reason.
-    pub unreadable: Vec<(ExecutionId, String)>,
-    /// Inputs of the requested executions and of all candidates, or their sizes.
-    pub inputs: Vec<(ExecutionId, Payload)>,
-    /// Names and results of executions, or the sizes of the results.
-    pub relatives: Vec<StoredRelative>,
-    /// Nodes of flows.
-    pub nodes: Vec<(FlowId, Name, ExecutionId)>,
-    /// Keys.
-    pub keys: Vec<KeyRow>,
-    /// Outbox rows.
-    pub outbox: Vec<OutboxRow>,
-    /// Lanes, other gates, and parts of budgets.
-    pub gates: Vec<Gate>,
-    /// Flows.
-    pub flows: Vec<Flow>,
-    /// Sessions, found by id or by instance.
-    pub sessions: Vec<Session>,
-    /// Streams.
-    pub streams: Vec<Stream>,
-    /// Signals, found by any query.
-    pub signals: Vec<Signal>,
-    /// Steps, found by name or by a query.
-    pub steps: Vec<Step>,
-    /// Waitpoints.
-    pub waitpoints: Vec<Waitpoint>,
-    /// Token keys.
-    pub token_keys: Vec<TokenKey>,
-    /// API keys.
-    pub api_keys: Vec<ApiKey>,
-    /// Bulk jobs.
-    pub bulk_jobs: Vec<BulkJob>,
-    /// Webhooks.
-    pub webhooks: Vec<Webhook>,
-    /// Deliveries of webhooks.
-    pub deliveries: Vec<Delivery>,
-    /// Schedules.
-    pub schedules: Vec<Schedule>,
-    /// Rows of the inbox.
-    pub inbox: Vec<InboxRow>,
-    /// Answers to queries that are not rows of a table.
-    pub found: Found,
-}
 
 /// Answers to queries that are not rows of a table.
 #[derive(Clone, Debug, Default)]

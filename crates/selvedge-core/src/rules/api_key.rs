@@ -42,7 +42,7 @@ impl Rule for CreateApiKey {
             namespaces: key.namespaces.clone(),
             expires_at: key.expires_at,
         };
-        work.put_api_key(key.clone());
+        work.put(key.clone());
         work.emit(self.namespace, fact, Some(self.actor.clone()));
         Ok(key)
     }
@@ -89,12 +89,12 @@ impl Rule for RevokeApiKey {
     }
 
     fn needs(&self, _work: &Work, needs: &mut Needs) {
-        needs.queries.api_keys.push(self.id);
+        needs.api_keys.lock([self.id]);
     }
 
     fn decide(&self, work: &mut Work) -> Self::Reply {
         let visible = |key: &&ApiKey| self.within.as_ref().is_none_or(|within| key.is_within(within));
-        let Some(key) = work.api_key(self.id).filter(visible).cloned() else {
+        let Some(key) = work.row::<ApiKey>(&self.id).filter(visible).cloned() else {
             return Err(Refusal::NotFound { what: "key".into(), id: self.id.to_string() });
         };
         if key.revoked_at.is_some() {
@@ -102,7 +102,7 @@ impl Rule for RevokeApiKey {
         }
         let key = ApiKey { revoked_at: Some(work.now()), ..key };
         let fact = Fact::ApiKeyRevoked { key: key.id, name: key.name.clone() };
-        work.put_api_key(key.clone());
+        work.put(key.clone());
         work.emit(self.namespace, fact, Some(self.actor.clone()));
         Ok(key)
     }
@@ -133,20 +133,20 @@ impl Rule for RemoveNamespaceFromKey {
     }
 
     fn needs(&self, _work: &Work, needs: &mut Needs) {
-        needs.queries.api_keys.push(self.id);
+        needs.api_keys.lock([self.id]);
     }
 
     fn decide(&self, work: &mut Work) -> bool {
         let loses = |key: &&ApiKey| key.loses(&self.name, self.created_by);
-        let Some(mut key) = work.api_key(self.id).filter(loses).cloned() else { return false };
+        let Some(mut key) = work.row::<ApiKey>(&self.id).filter(loses).cloned() else { return false };
         if key.namespaces.len() > 1 {
             key.namespaces.retain(|name| *name != self.name);
-            work.put_api_key(key);
+            work.put(key);
             return true;
         }
         key.revoked_at = Some(work.now());
         let fact = Fact::ApiKeyRevoked { key: key.id, name: key.name.clone() };
-        work.put_api_key(key);
+        work.put(key);
         work.emit(self.namespace, fact, self.actor.clone());
         true
     }

@@ -93,7 +93,7 @@ fn new_job(id: BulkJobId, namespace: NamespaceId, spec: BulkJobSpec, now: Timest
 /// Saves a job that runs from now on.
 fn start(job: &BulkJob, work: &mut Work) {
     let fact = Fact::BulkJobStarted { job: job.id, action: job.spec.action.as_str().into() };
-    work.put_bulk_job(job.clone());
+    work.put(job.clone());
     work.emit(job.namespace, fact, Some(job.spec.actor.clone()));
 }
 
@@ -121,11 +121,11 @@ impl Rule for StartDeletion {
     }
 
     fn needs(&self, _work: &Work, needs: &mut Needs) {
-        needs.queries.bulk_jobs.push(self.id);
+        needs.bulk_jobs.lock([self.id]);
     }
 
     fn decide(&self, work: &mut Work) -> Self::Reply {
-        if let Some(known) = work.bulk_job(self.id).cloned() {
+        if let Some(known) = work.row::<BulkJob>(&self.id).cloned() {
             return match known.state {
                 BulkJobState::Running | BulkJobState::Completed => known,
                 BulkJobState::Stopped => {
@@ -169,12 +169,12 @@ impl Rule for StopBulkJob {
     }
 
     fn needs(&self, _work: &Work, needs: &mut Needs) {
-        needs.queries.bulk_jobs.push(self.id);
+        needs.bulk_jobs.lock([self.id]);
     }
 
     fn decide(&self, work: &mut Work) -> Self::Reply {
         let own = |job: &&BulkJob| job.namespace == self.namespace;
-        let Some(mut job) = work.bulk_job(self.id).filter(own).cloned() else {
+        let Some(mut job) = work.row::<BulkJob>(&self.id).filter(own).cloned() else {
             return Err(Refusal::NotFound { what: "bulk job".into(), id: self.id.to_string() });
         };
         if let BulkJobAction::DeleteNamespace { name } = &job.spec.action
@@ -194,7 +194,7 @@ fn end(job: &mut BulkJob, state: BulkJobState, actor: Option<Name>, work: &mut W
     job.end(state, work.now());
     let BulkJobProgress { changed, unchanged, refused, .. } = job.progress;
     let fact = Fact::BulkJobEnded { job: job.id, state: state.as_str().into(), changed, unchanged, refused };
-    work.put_bulk_job(job.clone());
+    work.put(job.clone());
     work.emit(job.namespace, fact, actor);
 }
 
@@ -228,7 +228,7 @@ fn operate(job: &BulkJob, execution: ExecutionId, action: Action) -> OperateInBu
 
 /// Returns the stored job if it still is at the chunk at which it was read.
 fn at_same_chunk(read: &BulkJob, work: &Work) -> Option<BulkJob> {
-    let stored = work.bulk_job(read.id)?;
+    let stored = work.row::<BulkJob>(&read.id)?;
     let is_next = stored.state == BulkJobState::Running && stored.progress.chunks == read.progress.chunks;
     is_next.then(|| stored.clone())
 }
@@ -260,7 +260,7 @@ impl Rule for AdvanceBulkJob {
     /// Locks the executions of the chunk with one statement, and the job after them.
     fn needs(&self, work: &Work, needs: &mut Needs) {
         self.each().for_each(|one| one.needs(work, needs));
-        needs.queries.bulk_jobs.push(self.job.id);
+        needs.bulk_jobs.lock([self.job.id]);
     }
 
     fn decide(&self, work: &mut Work) -> Self::Reply {
@@ -288,7 +288,7 @@ impl Rule for AdvanceBulkJob {
             true => job.due_at = work.now(),
             false => keep(&mut job, work.now()),
         }
-        work.put_bulk_job(job.clone());
+        work.put(job.clone());
         Some(job)
     }
 }
@@ -310,18 +310,18 @@ impl Rule for TakeBulkJob {
     }
 
     fn needs(&self, _work: &Work, needs: &mut Needs) {
-        needs.queries.bulk_jobs.push(self.id);
+        needs.bulk_jobs.lock([self.id]);
     }
 
     fn decide(&self, work: &mut Work) -> Self::Reply {
         let now = work.now();
-        let mut job = work.bulk_job(self.id).filter(|job| job.due_at <= now)?.clone();
+        let mut job = work.row::<BulkJob>(&self.id).filter(|job| job.due_at <= now)?.clone();
         if job.state != BulkJobState::Running {
-            work.remove_bulk_job(self.id);
+            work.remove::<BulkJob>(&self.id);
             return None;
         }
         job.due_at = now.plus_ms(TAKEOVER_MS);
-        work.put_bulk_job(job.clone());
+        work.put(job.clone());
         Some(job)
     }
 }
@@ -361,7 +361,7 @@ impl Rule for EmptyNamespace {
 
     fn needs(&self, work: &Work, needs: &mut Needs) {
         self.executions.iter().for_each(|id| self.cancellation(*id).needs(work, needs));
-        needs.queries.bulk_jobs.push(self.job.id);
+        needs.bulk_jobs.lock([self.job.id]);
     }
 
     fn decide(&self, work: &mut Work) -> Self::Reply {
@@ -384,7 +384,7 @@ impl Rule for EmptyNamespace {
             Some(pause_ms) => job.due_at = work.now().plus_ms(pause_ms),
             None => keep(&mut job, work.now()),
         }
-        work.put_bulk_job(job.clone());
+        work.put(job.clone());
         Some(job)
     }
 }

@@ -409,7 +409,7 @@ impl Claim {
                 && !session.has_ended()
         });
         if !fresh {
-            work.put_session(self.seen_session(known, now));
+            work.put(self.seen_session(known, now));
         }
     }
 

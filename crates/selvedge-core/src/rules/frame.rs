@@ -92,6 +92,6 @@ pub fn append(
             work.drop_frames(name, number + 1 - BEST_EFFORT_MAX);
         }
     }
-    work.put_stream(stream);
+    work.put(stream);
     Ok(())
 }

@@ -140,7 +140,7 @@ impl Rule for Heartbeat {
             session.renewed_at = Some(now);
             session.seen_at = now;
             self.record(&session, &of_session, work);
-            work.put_session(session);
+            work.put(session);
         }
         reply.orphans.sort_by_key(|fence| fence.execution);
         let asked =

@@ -62,7 +62,7 @@ impl Rule for TakeIn {
     }
 
     fn needs(&self, work: &Work, needs: &mut Needs) {
-        needs.queries.inbox.push(self.number);
+        needs.inbox.lock_if_free([self.number]);
         match &self.request {
             InboxRequest::Execution(submit) => submit.needs(work, needs),
             InboxRequest::Flow(submit) => submit.needs(work, needs),
@@ -71,7 +71,7 @@ impl Rule for TakeIn {
     }
 
     fn decide(&self, work: &mut Work) -> TakenIn {
-        let waiting = work.inbox_row(self.number).filter(|row| row.refused.is_none());
+        let waiting = work.row::<InboxRow>(&self.number).filter(|row| row.refused.is_none());
         let Some(row) = waiting.cloned() else { return TakenIn::Superseded };
         let submitted = match &self.request {
             InboxRequest::Execution(submit) => {
@@ -82,7 +82,7 @@ impl Rule for TakeIn {
         };
         match submitted {
             Ok(()) => {
-                work.remove_inbox_row(self.number);
+                work.remove::<InboxRow>(&self.number);
                 TakenIn::Submitted
             }
             Err(refusal) => {
@@ -98,7 +98,7 @@ impl TakeIn {
         let problem = InboxProblem::from(refusal);
         let InboxProblem { code, detail, pointer } = problem.clone();
         let fact = Fact::InboxRefused { number: self.number.0, id: self.id, code, detail, pointer };
-        work.put_inbox_row(InboxRow { refused: Some((work.now(), problem)), ..row });
+        work.put(InboxRow { refused: Some((work.now(), problem)), ..row });
         work.emit(self.namespace, fact, self.actor.clone());
     }
 }
@@ -132,19 +132,19 @@ impl Rule for ChangeInboxRow {
     }
 
     fn needs(&self, _work: &Work, needs: &mut Needs) {
-        needs.queries.inbox.push(self.number);
+        needs.inbox.lock_if_free([self.number]);
     }
 
     fn decide(&self, work: &mut Work) -> Self::Reply {
         // A repeated retry finds a row that waits.
         let is_known = |row: &InboxRow| row.refused.is_some() || self.change == InboxChange::Retry;
         let own = |row: &&InboxRow| row.namespace == self.namespace && is_known(row);
-        let Some(row) = work.inbox_row(self.number).filter(own).cloned() else {
+        let Some(row) = work.row::<InboxRow>(&self.number).filter(own).cloned() else {
             return Err(Refusal::NotFound { what: "refused submission".into(), id: self.number.to_string() });
         };
         match self.change {
-            InboxChange::Retry => work.put_inbox_row(InboxRow { refused: None, ..row }),
-            InboxChange::Delete => work.remove_inbox_row(self.number),
+            InboxChange::Retry => work.put(InboxRow { refused: None, ..row }),
+            InboxChange::Delete => work.remove::<InboxRow>(&self.number),
         }
         Ok(())
     }

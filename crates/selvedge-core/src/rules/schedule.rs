@@ -74,7 +74,7 @@ impl Rule for SaveSchedule {
     /// A schedule with new times, and one that is resumed, begins with the first time from now on.
     fn decide(&self, work: &mut Work) -> SaveReply {
         let now = Timestamp::from_millis(work.now().millis());
-        let before = work.schedule(&self.name).cloned();
+        let before = work.row::<Schedule>(&self.name).cloned();
         if self.expected_version.is_some() && self.expected_version != before.as_ref().map(|one| one.version)
         {
             return SaveReply::Changed;
@@ -102,7 +102,7 @@ impl Rule for SaveSchedule {
         schedule.version += 1;
         schedule.spec_version = schedule.version;
         schedule.set_due(work.now());
-        work.put_schedule(schedule.clone());
+        work.put(schedule.clone());
         let fact = Fact::ScheduleSaved { schedule: self.name.name.clone(), paused: self.spec.paused };
         work.emit(self.name.namespace, fact, Some(self.actor.clone()));
         SaveReply::Saved { schedule: Box::new(schedule), created }
@@ -131,10 +131,10 @@ impl Rule for DeleteSchedule {
     }
 
     fn decide(&self, work: &mut Work) -> Self::Reply {
-        if work.schedule(&self.name).is_none() {
+        if work.row::<Schedule>(&self.name).is_none() {
             return Err(no_schedule(&self.name.name));
         }
-        work.delete_schedule(&self.name);
+        work.remove::<Schedule>(&self.name);
         let fact = Fact::ScheduleDeleted { schedule: self.name.name.clone() };
         work.emit(self.name.namespace, fact, Some(self.actor.clone()));
         Ok(())
@@ -292,7 +292,7 @@ impl Rule for RunSchedule {
     }
 
     fn decide(&self, work: &mut Work) -> Self::Reply {
-        let Some(mut schedule) = work.schedule(&self.name).cloned() else {
+        let Some(mut schedule) = work.row::<Schedule>(&self.name).cloned() else {
             return Err(no_schedule(&self.name.name));
         };
         let subject = self.rule().decide(work)?;
@@ -302,7 +302,7 @@ impl Rule for RunSchedule {
         schedule.add_run(run);
         schedule.version += 1;
         schedule.set_due(work.now());
-        work.put_schedule(schedule);
+        work.put(schedule);
         Ok(subject)
     }
 }
@@ -352,7 +352,7 @@ pub enum FireReply {
 impl FireSchedule {
     /// Returns the schedule, if it has the expected specification and is due.
     fn due<'a>(&self, work: &'a Work) -> Result<&'a Schedule, FireReply> {
-        let schedule = work.schedule(&self.name).filter(|one| one.spec_version == self.spec_version);
+        let schedule = work.row::<Schedule>(&self.name).filter(|one| one.spec_version == self.spec_version);
         let schedule = schedule.ok_or(FireReply::Changed)?;
         match schedule.due_at.is_some_and(|at| at <= self.upto) {
             true => Ok(schedule),
@@ -464,7 +464,7 @@ impl Rule for FireSchedule {
         }
         schedule.version += 1;
         schedule.set_due(work.now());
-        work.put_schedule(schedule);
+        work.put(schedule);
         FireReply::Decided(started)
     }
 }
@@ -492,9 +492,9 @@ impl Rule for WakeSchedule {
     fn decide(&self, work: &mut Work) {
         let now = work.now();
         let waits = |one: &&Schedule| !one.state.queue.is_empty() && one.due_at.is_some_and(|at| at > now);
-        let Some(mut schedule) = work.schedule(&self.name).filter(waits).cloned() else { return };
+        let Some(mut schedule) = work.row::<Schedule>(&self.name).filter(waits).cloned() else { return };
         schedule.due_at = Some(now);
         schedule.version += 1;
-        work.put_schedule(schedule);
+        work.put(schedule);
     }
 }

@@ -214,7 +214,7 @@ impl Deliver {
         let delivered =
             waitpoint.map(|one| Waitpoint { state: WaitpointState::Delivered(number, effect), ..one });
         let expires_at = delivered.as_ref().map(|one| work.next_expiry(id, Some(one)));
-        work.add_signal(Signal {
+        work.put(Signal {
             execution: id,
             number,
             name: name.clone(),
@@ -227,7 +227,7 @@ impl Deliver {
             taken: None,
             payload: Some(self.payload.clone()),
         });
-        delivered.into_iter().for_each(|one| work.put_waitpoint(one));
+        delivered.into_iter().for_each(|one| work.put(one));
         let fact = Fact::Signalled {
             number,
             name: name.clone(),

@@ -38,7 +38,7 @@ impl StepDraft {
         let bytes = self.result.len();
         check_room(row, number, bytes)?;
         let (now, attempt) = (work.now(), row.attempt().unwrap_or_default());
-        work.put_step(Step {
+        work.put(Step {
             execution: row.id,
             number,
             name: self.name.clone(),

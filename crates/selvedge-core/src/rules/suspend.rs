@@ -104,7 +104,7 @@ impl Suspend {
         let waitpoints = create(work, row, &self.waitpoints, self.fingerprint)
             .map_err(|refusal| refusal.with_pointer_prefix("/waitpoints"))?;
         let begun = steps.iter().filter(|step| work.step(id, &step.name).is_none()).count() as u32;
-        steps.into_iter().for_each(|step| work.put_step(step));
+        steps.into_iter().for_each(|step| work.put(step));
         let names = self.waits.iter().flat_map(|wait| wait.condition.names()).collect();
         open_needed(work, row, &names);
         let mut suspension = Suspension {
@@ -277,7 +277,7 @@ pub fn resume(
             steps.push(step.name.clone());
             let resumed_by = if holds { ResumedBy::Condition } else { by };
             let result = WaitResult { resumed_by, signals: taken }.encode();
-            work.put_step(Step { recorded_at: Some(now), result: Some(result), ..step });
+            work.put(Step { recorded_at: Some(now), result: Some(result), ..step });
         }
     }
     signals.sort_unstable();

@@ -167,7 +167,7 @@ fn save(work: &mut Work, row: &Execution, waitpoint: Waitpoint, new: bool) {
         expires_at: waitpoint.expires_at,
     };
     let expires_at = work.next_expiry(row.id, Some(&waitpoint));
-    work.put_waitpoint(waitpoint);
+    work.put(waitpoint);
     work.apply(row.id, fact, None, |row| {
         row.detail.record.waitpoints += u32::from(new);
         row.detail.record.expires_at = expires_at;
@@ -187,7 +187,7 @@ fn signing_key(work: &mut Work, fingerprint: i64) -> TokenKeyId {
 fn new_key(work: &mut Work, fingerprint: i64) -> TokenKeyId {
     let id = work.entropy().token_key_id();
     let created_at = work.now();
-    work.put_token_key(TokenKey { id, fingerprint, created_at, retires_at: None });
+    work.put(TokenKey { id, fingerprint, created_at, retires_at: None });
     id
 }
 
@@ -289,7 +289,7 @@ impl Reissue {
         let issued = Waitpoint { key, expires_at, state, issue, ..known };
         let fact = Fact::WaitpointReissued { waitpoint: issued.id, name: issued.name.clone(), expires_at };
         let next_expiry = work.next_expiry(row.id, Some(&issued));
-        work.put_waitpoint(issued);
+        work.put(issued);
         work.apply(row.id, fact, Some(actor), |row| row.detail.record.expires_at = next_expiry);
         Ok(())
     }
@@ -312,7 +312,7 @@ fn close(work: &mut Work, waitpoint: Waitpoint, state: WaitpointState, fact: Fac
     let closed = Waitpoint { state, ..waitpoint };
     let expires_at = work.next_expiry(closed.execution, Some(&closed));
     let id = closed.execution;
-    work.put_waitpoint(closed);
+    work.put(closed);
     work.apply(id, fact, actor, |row| row.detail.record.expires_at = expires_at);
 }
 
@@ -349,10 +349,10 @@ impl Rule for RotateTokenKeys {
         let keys: Vec<TokenKey> = work.token_keys().copied().collect();
         for key in keys {
             match key.retires_at {
-                Some(at) if at <= now => work.remove_token_key(key.id),
+                Some(at) if at <= now => work.remove::<TokenKey>(&key.id),
                 // An earlier grace period is neither shortened nor extended.
                 Some(_) => {}
-                None => work.put_token_key(TokenKey { retires_at: Some(retires_at), ..key }),
+                None => work.put(TokenKey { retires_at: Some(retires_at), ..key }),
             }
         }
         let id = new_key(work, self.fingerprint);

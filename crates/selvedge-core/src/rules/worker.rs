@@ -108,7 +108,7 @@ impl Rule for Drain {
         }
         for mut session in sessions {
             session.draining = true;
-            work.put_session(session);
+            work.put(session);
         }
         Ok(())
     }
@@ -282,7 +282,7 @@ impl Rule for ForgetSessions {
             .filter(|session| session.is_forgotten(now))
             .map(|session| session.id)
             .collect();
-        forgotten.iter().for_each(|id| work.remove_session(*id));
+        forgotten.iter().for_each(|id| work.remove::<Session>(id));
         forgotten.len()
     }
 }

@@ -7,20 +7,20 @@ use crate::{Name, NamespaceId, Session, SessionId};
 impl Work {
     /// Returns a key, if it exists.
     pub fn key(&self, name: &KeyName) -> Option<&KeyRow> {
-        self.keys.get(name)
-    }
-
-    /// Writes a key. An existing key is replaced; the save checks that it still refers to the execution that was read.
-    pub fn put_key(&mut self, row: KeyRow) {
-        if let Some(before) = self.keys.entry(&row.name).filter(|entry| entry.is_unchanged()) {
-            self.keys_removed.push((row.name.clone(), before.row.subject));
-        }
-        self.keys.put(row);
+        self.row(name)
     }
 
     /// Returns a session, if it exists.
     pub fn session(&self, id: SessionId) -> Option<&Session> {
-        self.sessions.get(&id)
+        self.row(&id)
+    }
+
+    /// Writes a key. An existing key is replaced; the save checks that it still refers to the execution that was read.
+    pub fn put_key(&mut self, row: KeyRow) {
+        if let Some(before) = self.tables.keys.entry(&row.name).filter(|entry| entry.is_unchanged()) {
+            self.keys_removed.push((row.name.clone(), before.row.subject));
+        }
+        self.tables.keys.put(row);
     }
 
     /// Reports whether the sessions of an instance were requested, whether any was found or not.
@@ -32,28 +32,18 @@ impl Work {
     pub fn sessions_of(&self, namespace: NamespaceId, instance: &Name) -> Vec<Session> {
         let of_instance =
             |session: &&Session| session.namespace() == namespace && session.instance == *instance;
-        let mut sessions: Vec<Session> = self.sessions.rows().filter(of_instance).cloned().collect();
+        let mut sessions: Vec<Session> = self.tables.sessions.rows().filter(of_instance).cloned().collect();
         sessions.sort_by_key(|session| session.id);
         sessions
-    }
-
-    /// Writes a session.
-    pub fn put_session(&mut self, session: Session) {
-        self.sessions.put(session);
     }
 
     /// Writes a session that replaces the stored row instead of being merged with it. The caller has locked the row.
     pub fn reset_session(&mut self, session: Session) {
         let id = session.id;
-        self.sessions.put(session);
-        if let Some(entry) = self.sessions.entry_mut(&id) {
+        self.tables.sessions.put(session);
+        if let Some(entry) = self.tables.sessions.entry_mut(&id) {
             entry.extra.reset = true;
         }
-    }
-
-    /// Deletes a session.
-    pub fn remove_session(&mut self, id: SessionId) {
-        self.sessions.delete(&id);
     }
 
     /// Returns the loaded leases of a session.

@@ -47,7 +47,7 @@ impl Ready {
 impl Work {
     /// Returns the loaded executions that belong to flows.
     pub fn members_of_flows(&self) -> impl Iterator<Item = &Execution> {
-        self.executions.rows().filter(|row| row.flow.is_some())
+        self.tables.executions.rows().filter(|row| row.flow.is_some())
     }
 
     /// Iterates over the loaded waiting executions of these classes and pools, in claim order within each class.
@@ -62,8 +62,9 @@ impl Work {
             .iter()
             .filter_map(|class| self.ready.of(class))
             .filter_map(|set| {
-                set.iter()
-                    .find(|(_, id)| self.executions.entry(id).is_some_and(|entry| self.is_claimable(entry)))
+                set.iter().find(|(_, id)| {
+                    self.tables.executions.entry(id).is_some_and(|entry| self.is_claimable(entry))
+                })
             })
             .min()
             .map(|(_, id)| *id)
@@ -89,14 +90,14 @@ impl Work {
         };
         self.relatives.contains_key(&id)
             || self.unreadable.contains_key(&id)
-            || self.executions.entry(&id).is_some_and(known)
+            || self.tables.executions.entry(&id).is_some_and(known)
     }
 
     /// Returns the size of the result and the error of an upstream or a child, in bytes; 0 if it is not loaded.
     pub fn relative_bytes(&self, id: ExecutionId) -> usize {
         let unchanged = |entry: &Entry<Execution>| entry.is_unchanged();
         match self.relatives.get(&id) {
-            Some(loaded) if self.executions.entry(&id).is_none_or(unchanged) => loaded.bytes,
+            Some(loaded) if self.tables.executions.entry(&id).is_none_or(unchanged) => loaded.bytes,
             Some(_) | None => self.relative(id).map_or(0, |relative| relative.bytes),
         }
     }
@@ -110,14 +111,20 @@ impl Work {
     /// one entry for each execution.
     pub fn newly_waiting_classes(&self) -> Vec<ClassId> {
         let ids = self.ready.all().map(|(_, id)| id);
-        let changed = ids.filter_map(|id| self.executions.entry(id)).filter(|entry| !entry.is_unchanged());
+        let changed =
+            ids.filter_map(|id| self.tables.executions.entry(id)).filter(|entry| !entry.is_unchanged());
         let admissible = changed.filter(|entry| self.has_requested_gates_of(&entry.row));
         admissible.map(|entry| entry.row.class).collect()
     }
 
     /// Returns the classes of the loaded executions that have not ended.
     pub fn live_classes(&self) -> BTreeSet<ClassId> {
-        self.executions.rows().filter(|row| row.state.outcome().is_none()).map(|row| row.class).collect()
+        self.tables
+            .executions
+            .rows()
+            .filter(|row| row.state.outcome().is_none())
+            .map(|row| row.class)
+            .collect()
     }
 
     /// Returns the classes for which waiting claims must be woken up after the commit, in id order: those of loaded
@@ -125,7 +132,7 @@ impl Work {
     /// and those of executions that were held when a claim reached them, because the claim may not have seen the
     /// executions behind them.
     pub fn classes_left_waiting(&self) -> Vec<ClassId> {
-        let waiting = self.executions.rows().filter(|row| row.state == State::Waiting);
+        let waiting = self.tables.executions.rows().filter(|row| row.state == State::Waiting);
         let mut classes: Vec<ClassId> = waiting.map(|row| row.class).chain(self.passed_over()).collect();
         classes.sort_unstable();
         classes.dedup();

@@ -32,7 +32,8 @@ impl Closing {
 impl Work {
     /// Notes that the waitpoints for these signals serve no wait any more.
     pub fn close_waitpoints_of(&mut self, id: ExecutionId, names: BTreeSet<Name>) {
-        let has_waitpoints = self.executions.get(&id).is_some_and(|row| row.detail.record.waitpoints > 0);
+        let has_waitpoints =
+            self.tables.executions.get(&id).is_some_and(|row| row.detail.record.waitpoints > 0);
         if has_waitpoints && !names.is_empty() {
             match self.closing.entry(id).or_insert_with(|| Closing::Of(BTreeSet::new())) {
                 Closing::All => {}

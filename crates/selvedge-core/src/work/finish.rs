@@ -3,10 +3,11 @@
 use super::Work;
 use crate::ExecutionId;
 use crate::flow::Counts;
+use crate::gate::{Gate, GateId};
 use crate::outbox::OutboxKind;
-use crate::rows::{Changes, Inserted, Payload, ResultChange, UnreadWrites, Updated};
+use crate::rows::{Changes, Inserted, KeyName, KeyRow, KeySubject, Payload, ResultChange, Updated};
 use crate::table::{Entries, Guarded, Table};
-use crate::{Execution, Flow, FlowId, Session, SessionId};
+use crate::{Execution, Flow, FlowId, Session, SessionId, Step};
 use std::collections::{BTreeMap, HashSet};
 
 impl Work {
@@ -14,42 +15,26 @@ impl Work {
     /// not updated. This is the only place that does so, whatever ended them.
     pub fn finish(mut self) -> Changes {
         for id in std::mem::take(&mut self.unpropagated) {
-            if self.executions.get(&id).is_some_and(|row| !row.wiring().downstreams.is_empty()) {
+            if self.tables.executions.get(&id).is_some_and(|row| !row.wiring().downstreams.is_empty()) {
                 self.enqueue(OutboxKind::Edges, id);
             }
         }
-        let mut executions = executions(self.executions);
-        let deleted: HashSet<ExecutionId> = executions.deleted.iter().map(|(id, _)| *id).collect();
-        executions.deleted.extend(self.replaced);
-        executions.deleted.sort_unstable();
-        let (flows, flow_counts) = flows(self.flows, self.flow_counts);
+        let mut changes = self.tables.finish();
+        let deleted: HashSet<ExecutionId> = changes.executions.deleted.iter().map(|(id, _)| *id).collect();
+        changes.executions.deleted.extend(self.replaced);
+        changes.executions.deleted.sort_unstable();
+        changes.unread.flow_counts = flow_counts(&mut changes.flows, self.flow_counts);
         self.keys_removed.sort();
-        let mut changes = Changes {
-            executions,
-            history_pages: self.history_pages,
-            tags: Entries {
-                written: self.tags.added.into_iter().collect(),
-                removed: self.tags.removed.into_iter().collect(),
-            },
-            keys: Entries { written: self.keys.into_written(), removed: self.keys_removed },
-            sessions: sessions(self.sessions),
-            flows,
-            nodes: Entries {
-                written: self.nodes_added.into_iter().collect(),
-                removed: self.nodes_removed.into_iter().collect(),
-            },
-            outbox: self.outbox.into_entries(),
-            streams: self.streams.into_written(),
-            frames: self.frames,
-            unread: UnreadWrites {
-                flow_counts,
-                frames_dropped: self.frames_dropped.into_iter().collect(),
-                ..UnreadWrites::default()
-            },
-            schedules: self.schedules.into_guarded(),
-            events: self.events,
-            ..Changes::default()
+        changes.keys.removed = self.keys_removed;
+        changes.tags = self.tags.into_entries();
+        changes.nodes = Entries {
+            written: self.nodes_added.into_iter().collect(),
+            removed: self.nodes_removed.into_iter().collect(),
         };
+        changes.history_pages = self.history_pages;
+        changes.frames = self.frames;
+        changes.unread.frames_dropped = self.frames_dropped.into_iter().collect();
+        changes.events = self.events;
         self.records.finish(&mut changes);
         self.webhooks.finish(&mut changes);
         self.gates.finish(&mut changes);
@@ -63,7 +48,7 @@ impl Work {
 }
 
 /// Returns the writes of executions.
-fn executions(table: Table<Execution>) -> Guarded<Inserted, Updated, ExecutionId> {
+pub(crate) fn executions(table: Table<Execution>) -> Guarded<Inserted, Updated, ExecutionId> {
     let mut writes = Guarded::default();
     for (id, entry) in table.into_changed() {
         let deleted = entry.is_deleted();
@@ -96,21 +81,48 @@ fn executions(table: Table<Execution>) -> Guarded<Inserted, Updated, ExecutionId
 
 type FlowWrites = Guarded<Flow, (Flow, u32), FlowId>;
 
-/// Returns the writes of flows, and the additions to counts. A new flow is inserted with its counts; other counts are
-/// added by the store.
-fn flows(table: Table<Flow>, mut counts: BTreeMap<FlowId, Counts>) -> (FlowWrites, Vec<(FlowId, Counts)>) {
-    let mut writes = table.into_guarded();
-    for flow in &mut writes.inserted {
+/// Returns the additions to the counts of flows. A new flow is inserted with its counts; other counts are added by the
+/// store.
+fn flow_counts(flows: &mut FlowWrites, mut counts: BTreeMap<FlowId, Counts>) -> Vec<(FlowId, Counts)> {
+    for flow in &mut flows.inserted {
         flow.counts += counts.remove(&flow.id).unwrap_or_default();
     }
-    for (id, _) in &writes.deleted {
+    for (id, _) in &flows.deleted {
         counts.remove(id);
     }
-    (writes, counts.into_iter().filter(|(_, more)| !more.is_zero()).collect())
+    counts.into_iter().filter(|(_, more)| !more.is_zero()).collect()
+}
+
+/// Returns the writes of gates. A loaded gate that is empty is deleted, even if it was stored empty because slots were
+/// given back without reading it.
+pub(crate) fn gates(table: Table<Gate>) -> Guarded<Gate, (Gate, u32), GateId> {
+    let mut writes = Guarded::default();
+    for (id, entry) in table.into_all() {
+        match (entry.stored(), entry.row.is_empty()) {
+            (Some(version), true) => writes.deleted.push((id, version)),
+            (None, true) => {}
+            (None, false) => writes.inserted.push(entry.row),
+            (Some(_), false) if entry.is_unchanged() => {}
+            (Some(version), false) => writes.updated.push((entry.row, version)),
+        }
+    }
+    writes
+}
+
+/// Returns the writes of keys. The keys to remove are added from the transaction.
+pub(crate) fn keys(table: Table<KeyRow>) -> Entries<KeyRow, (KeyName, Option<KeySubject>)> {
+    Entries::writing(table.into_written())
+}
+
+/// Returns the writes of steps, in the order in which they began.
+pub(crate) fn steps(table: Table<Step>) -> Vec<Step> {
+    let mut steps = table.into_written();
+    steps.sort_by_key(|step| (step.execution, step.number));
+    steps
 }
 
 /// Returns the writes of sessions. A session that replaces its stored row is both removed and written.
-fn sessions(table: Table<Session>) -> Entries<Session, SessionId> {
+pub(crate) fn sessions(table: Table<Session>) -> Entries<Session, SessionId> {
     let mut writes = Entries::default();
     for (id, entry) in table.into_changed() {
         if entry.is_deleted() || entry.extra.reset {

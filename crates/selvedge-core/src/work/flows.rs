@@ -19,7 +19,7 @@ impl Work {
 
     /// Returns a flow of any namespace, if it exists.
     pub fn find_flow(&self, id: FlowId) -> Option<&Flow> {
-        self.flows.get(&id)
+        self.tables.flows.get(&id)
     }
 
     /// Returns the counts of a flow as this transaction leaves them.
@@ -32,7 +32,7 @@ impl Work {
     /// Inserts a flow. `fact` is its first event, `actor` the caller who submitted it.
     pub fn insert_flow(&mut self, flow: Flow, fact: Fact, actor: Option<Name>) {
         let id = flow.id;
-        self.flows.insert(flow, ());
+        self.tables.flows.insert(flow, ());
         self.record_flow(id, fact, actor);
     }
 
@@ -47,7 +47,7 @@ impl Work {
         actor: Option<Name>,
         edit: impl FnOnce(&mut Flow),
     ) {
-        let row = &mut self.flows.change(&id).expect("a rule changes flows that it has loaded").row;
+        let row = &mut self.tables.flows.change(&id).expect("a rule changes flows that it has loaded").row;
         edit(row);
         row.version += 1;
         if let Some(fact) = fact {
@@ -57,7 +57,7 @@ impl Work {
 
     /// Makes an ended flow running again, because a member reopens. The flow must be loaded.
     pub fn reopen_flow(&mut self, id: FlowId, execution: ExecutionId, actor: Option<Name>) {
-        if self.flows.get(&id).is_some_and(|flow| flow.state != FlowState::Running) {
+        if self.tables.flows.get(&id).is_some_and(|flow| flow.state != FlowState::Running) {
             self.apply_flow(id, Some(Fact::FlowReopened { execution }), actor, |flow| {
                 flow.state = FlowState::Running;
                 flow.ended_at = None;
@@ -67,7 +67,7 @@ impl Work {
 
     /// Deletes a flow whose members are deleted.
     pub fn delete_flow(&mut self, id: FlowId) {
-        let Some(row) = self.flows.delete(&id) else { return };
+        let Some(row) = self.tables.flows.delete(&id) else { return };
         if let Some(key) = &row.spec.idempotency_key {
             let name = KeyName { namespace: row.namespace, scope: KeyScope::Flow, key: key.clone() };
             self.keys_removed.push((name, Some(KeySubject::Flow(id))));
@@ -76,7 +76,7 @@ impl Work {
 
     /// Emits an event about a flow.
     pub fn record_flow(&mut self, id: FlowId, fact: Fact, actor: Option<Name>) {
-        let Some(row) = self.flows.entry(&id).map(|entry| &entry.row) else { return };
+        let Some(row) = self.tables.flows.entry(&id).map(|entry| &entry.row) else { return };
         self.events.push(Event {
             at: self.now,
             namespace: row.namespace,
@@ -106,43 +106,38 @@ impl Work {
 
     /// Returns an outbox row, if it exists.
     pub fn outbox(&self, name: OutboxName) -> Option<&OutboxRow> {
-        self.outbox.get(&name)
+        self.row(&name)
     }
 
     /// Writes an outbox row.
     pub fn put_outbox(&mut self, row: OutboxRow) {
-        self.outbox.put(row);
+        self.put(row);
     }
 
     /// Deletes an outbox row whose work is done.
     pub fn remove_outbox(&mut self, name: OutboxName) {
-        self.outbox.delete(&name);
+        self.remove::<OutboxRow>(&name);
     }
 
     /// Enqueues work about an execution, to be done after the commit, from position 0.
     pub fn enqueue(&mut self, kind: OutboxKind, id: ExecutionId) {
-        let Some(row) = self.executions.entry(&id).map(|entry| &entry.row) else { return };
+        let Some(row) = self.tables.executions.entry(&id).map(|entry| &entry.row) else { return };
         let (at, namespace, tags) = (self.now, row.namespace, row.tags.clone());
-        self.put_outbox(OutboxRow { name: OutboxName { id: id.0, kind }, at, position: 0, namespace, tags });
+        self.put(OutboxRow { name: OutboxName { id: id.0, kind }, at, position: 0, namespace, tags });
     }
 
     /// Enqueues an update of the parent of an execution: the parent may be suspended until its children have ended.
     pub(super) fn enqueue_parent(&mut self, id: ExecutionId) {
-        let Some(row) = self.executions.entry(&id).map(|entry| &entry.row) else { return };
+        let Some(row) = self.tables.executions.entry(&id).map(|entry| &entry.row) else { return };
         let Some(parent) = row.spec.node.as_ref().and_then(|node| node.parent) else { return };
         let name = OutboxName { id: parent.0, kind: OutboxKind::Parent };
         let (at, namespace, tags) = (self.now, row.namespace, row.tags.clone());
-        self.put_outbox(OutboxRow { name, at, position: 0, namespace, tags });
+        self.put(OutboxRow { name, at, position: 0, namespace, tags });
     }
 
     /// Returns a stream. Default: an empty one.
     pub fn stream(&self, name: StreamName) -> Stream {
-        self.streams.get(&name).cloned().unwrap_or_else(|| Stream::new(name))
-    }
-
-    /// Writes a stream.
-    pub fn put_stream(&mut self, stream: Stream) {
-        self.streams.put(stream);
+        self.tables.streams.get(&name).cloned().unwrap_or_else(|| Stream::new(name))
     }
 
     /// Appends a frame.
@@ -164,7 +159,7 @@ impl Work {
     /// Returns the downstreams of the executions that ended or reopened in this transaction and have not been
     /// propagated yet.
     pub fn unpropagated_downstreams(&self) -> BTreeSet<ExecutionId> {
-        let ended = self.unpropagated.iter().filter_map(|id| self.executions.entry(id));
+        let ended = self.unpropagated.iter().filter_map(|id| self.tables.executions.entry(id));
         ended.flat_map(|entry| entry.row.wiring().downstreams.iter().map(|one| one.execution)).collect()
     }
 

@@ -6,7 +6,7 @@ use crate::gate::draws::{self, BudgetDraw, Taken, fairness_line_of, slots_of, ta
 use crate::gate::{Gate, GateId, GateKind, GateName, LedgerEntry, subtract};
 use crate::rows::{Changes, HeldBy, Needs};
 use crate::shares::Shares;
-use crate::table::{Access, Entry, Table};
+use crate::table::{Access, Entry};
 use crate::{ClassId, Execution, ExecutionId, Timestamp};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
@@ -17,7 +17,6 @@ pub type LaneShares = Shares<Option<GateId>>;
 /// The gates of one transaction.
 #[derive(Debug, Default)]
 pub(super) struct Gates {
-    rows: Table<Gate>,
     /// Gates that were read without a lock, only to see whether they are configured.
     read: HashMap<GateId, bool>,
     /// Slots given back to gates that were not loaded.
@@ -43,15 +42,16 @@ impl Gates {
         Gates { shares, ..Gates::default() }
     }
 
-    /// Adds loaded gates and the executions they hold. Of a gate that `asked` only reads, nothing is kept but whether it
-    /// is configured: no rule may change it or decide by its counts.
-    pub fn load(&mut self, asked: &Needs, gates: Vec<Gate>, held: Vec<(HeldBy, Vec<ExecutionId>)>) {
-        for gate in gates {
-            match asked.gates.accesses(&gate.id()).next() == Some(Access::Read) {
-                true => drop(self.read.insert(gate.id(), gate.config.is_some())),
-                false => drop(self.rows.load(gate)),
+    /// Adds the executions that gates hold. Of a gate that `asked` only reads, nothing is kept but whether it is
+    /// configured: no rule may change it or decide by its counts.
+    pub fn load(&mut self, asked: &Needs, gates: &mut Vec<Gate>, held: Vec<(HeldBy, Vec<ExecutionId>)>) {
+        gates.retain(|gate| {
+            let is_read = asked.gates.accesses(&gate.id()).next() == Some(Access::Read);
+            if is_read {
+                self.read.insert(gate.id(), gate.config.is_some());
             }
-        }
+            !is_read
+        });
         for (asked, held) in held {
             self.held_requested
                 .entry(asked.gate)
@@ -64,18 +64,8 @@ impl Gates {
         }
     }
 
-    /// Adds the writes to the changes of the transaction. A loaded gate that is empty is deleted, even if it was stored
-    /// empty because slots were given back without reading it.
+    /// Adds the ledger and the slots that were given back to the changes of the transaction.
     pub fn finish(self, changes: &mut Changes) {
-        for (id, entry) in self.rows.into_all() {
-            match (entry.stored(), entry.row.is_empty()) {
-                (Some(version), true) => changes.gates.deleted.push((id, version)),
-                (None, true) => {}
-                (None, false) => changes.gates.inserted.push(entry.row),
-                (Some(_), false) if entry.is_unchanged() => {}
-                (Some(version), false) => changes.gates.updated.push((entry.row, version)),
-            }
-        }
         changes.ledger = self.ledger;
         changes.unread.slots_freed = self.slots_freed.into_iter().collect();
     }
@@ -99,7 +89,7 @@ impl Work {
 
     /// Returns a gate. Default: an empty one.
     pub fn gate(&self, name: &GateName) -> Cow<'_, Gate> {
-        match self.gates.rows.get(&name.id()) {
+        match self.tables.gates.get(&name.id()) {
             Some(gate) => Cow::Borrowed(gate),
             None => Cow::Owned(Gate::new(name.clone())),
         }
@@ -109,7 +99,7 @@ impl Work {
     pub fn is_configured(&self, name: &GateName) -> bool {
         let id = name.id();
         match self.requested.gates.contains(&id) {
-            true => self.gates.rows.get(&id).is_some_and(|gate| gate.config.is_some()),
+            true => self.tables.gates.get(&id).is_some_and(|gate| gate.config.is_some()),
             false => self.gates.read.get(&id).copied().unwrap_or_default(),
         }
     }
@@ -117,10 +107,10 @@ impl Work {
     /// Changes a gate, inserting it if it does not exist.
     pub fn change_gate(&mut self, name: &GateName, edit: impl FnOnce(&mut Gate)) {
         let id = name.id();
-        if !self.gates.rows.contains(&id) {
-            self.gates.rows.insert(Gate::new(name.clone()), ());
+        if !self.tables.gates.contains(&id) {
+            self.tables.gates.insert(Gate::new(name.clone()), ());
         }
-        if let Some(entry) = self.gates.rows.change(&id) {
+        if let Some(entry) = self.tables.gates.change(&id) {
             edit(&mut entry.row);
             entry.row.version += 1;
         }
@@ -150,7 +140,7 @@ impl Work {
 
     /// Takes the gates other than lanes that may admit more than at the last call.
     pub fn take_opened(&mut self) -> Vec<GateName> {
-        let rows = self.gates.opened.iter().filter_map(|id| self.gates.rows.get(id));
+        let rows = self.gates.opened.iter().filter_map(|id| self.tables.gates.get(id));
         let names: Vec<GateName> =
             rows.map(|gate| gate.name.clone()).filter(|name| name.kind != GateKind::Lane).collect();
         for name in &names {
@@ -161,7 +151,7 @@ impl Work {
 
     /// Returns the lanes that may admit more: slots were given back to them, or they were configured.
     pub fn opened_lanes(&self) -> Vec<GateName> {
-        let rows = self.gates.opened.iter().filter_map(|id| self.gates.rows.get(id));
+        let rows = self.gates.opened.iter().filter_map(|id| self.tables.gates.get(id));
         rows.map(|gate| gate.name.clone()).filter(|name| name.kind == GateKind::Lane).collect()
     }
 
@@ -169,7 +159,7 @@ impl Work {
     pub fn next_held(&mut self, id: GateId) -> Option<ExecutionId> {
         let held = self.gates.held.get_mut(&id)?;
         while let Some(next) = held.pop_front() {
-            let Some(entry) = self.executions.entry(&next) else {
+            let Some(entry) = self.tables.executions.entry(&next) else {
                 // Another transaction has locked the execution: it may still be held when this one commits.
                 self.gates.held_more.insert(id);
                 continue;
@@ -187,7 +177,7 @@ impl Work {
     pub fn held_in_lines(&self, classes: &[ClassId]) -> impl Iterator<Item = ExecutionId> {
         let held = self.gates.held.values().flatten().copied();
         held.filter(|id| {
-            self.executions.entry(id).is_some_and(|Entry { row, .. }| {
+            self.tables.executions.entry(id).is_some_and(|Entry { row, .. }| {
                 row.state.gate().is_some_and(|gate| gate.kind == GateKind::Fair)
                     && self.is_in_range(row.class, classes)
             })
@@ -205,7 +195,8 @@ impl Work {
         if self.gates.held_more.contains(&id) {
             return;
         }
-        let order = |one: &ExecutionId| self.executions.entry(one).map(|entry| entry.row.claim_order());
+        let order =
+            |one: &ExecutionId| self.tables.executions.entry(one).map(|entry| entry.row.claim_order());
         let held = self.gates.held.entry(id).or_default();
         let position = held.partition_point(|other| order(other) < order(&execution));
         held.insert(position, execution);
@@ -223,7 +214,7 @@ impl Work {
 
     /// Reports whether a loaded gate has recorded that it may hold executions.
     pub fn may_hold(&self, id: GateId) -> bool {
-        self.gates.rows.get(&id).is_some_and(|gate| gate.state.holds)
+        self.tables.gates.get(&id).is_some_and(|gate| gate.state.holds)
     }
 
     /// Returns the position behind which the executions that a gate holds were requested; none if from the first on.
@@ -259,13 +250,13 @@ impl Work {
 
     /// Withdraws a waiting execution from the claims of this transaction.
     pub fn withhold(&mut self, id: ExecutionId) {
-        let Some(entry) = self.executions.entry(&id) else { return };
+        let Some(entry) = self.tables.executions.entry(&id) else { return };
         self.ready.remove(&self.classes, entry.row.class, entry.row.claim_order());
     }
 
     /// Records the place that an execution had in the claim order when a gate released it first.
     pub fn keep_place(&mut self, id: ExecutionId, place: Timestamp) {
-        if let Some(entry) = self.executions.entry_mut(&id).filter(|entry| !entry.is_unchanged()) {
+        if let Some(entry) = self.tables.executions.entry_mut(&id).filter(|entry| !entry.is_unchanged()) {
             entry.row.detail.place.get_or_insert(place);
         }
     }
@@ -297,7 +288,7 @@ impl Work {
                 Taken::Reserve(name, reserve) => (name, Some(reserve)),
             };
             let id = name.id();
-            match (self.gates.rows.contains(&id), reserve) {
+            match (self.tables.gates.contains(&id), reserve) {
                 (_, Some(reserve)) if reserve.is_empty() => {}
                 (true, None) => {
                     self.change_gate(&name, |gate| gate.active = gate.active.saturating_sub(1));
@@ -325,7 +316,7 @@ impl Work {
     pub(super) fn leave_line(&mut self, row: &Execution) {
         let Some(name) = fairness_line_of(row) else { return };
         let id = name.id();
-        if self.gates.rows.contains(&id) {
+        if self.tables.gates.contains(&id) {
             self.change_gate(&name, |gate| gate.active = gate.active.saturating_sub(1));
             self.gates.opened.insert(id);
         } else if !self.requested.gates.contains(&id) {
@@ -335,13 +326,13 @@ impl Work {
 
     /// Reports whether this transaction has changed an execution.
     pub fn is_changed(&self, id: ExecutionId) -> bool {
-        self.executions.entry(&id).is_some_and(|entry| !entry.is_unchanged())
+        self.tables.executions.entry(&id).is_some_and(|entry| !entry.is_unchanged())
     }
 
     /// Makes an execution that became waiting in this transaction the head of its fairness line. Does nothing if the
     /// transaction has not changed the execution, since the row would not be saved.
     pub fn make_head(&mut self, id: ExecutionId, name: &GateName) {
-        let Some(entry) = self.executions.entry_mut(&id).filter(|entry| !entry.is_unchanged()) else {
+        let Some(entry) = self.tables.executions.entry_mut(&id).filter(|entry| !entry.is_unchanged()) else {
             return;
         };
         let row = &mut entry.row;
@@ -363,8 +354,11 @@ impl Work {
         let is_out_of_line = |row: &Execution| {
             row.spec.required_gates.fairness_key.is_some() && row.detail.own_priority.is_none()
         };
-        let mut found: Vec<_> =
-            self.ready.all().filter(|(_, id)| self.executions.get(id).is_some_and(is_out_of_line)).collect();
+        let mut found: Vec<_> = self
+            .ready
+            .all()
+            .filter(|(_, id)| self.tables.executions.get(id).is_some_and(is_out_of_line))
+            .collect();
         found.sort_unstable();
         found.into_iter().map(|(_, id)| *id).collect()
     }
@@ -376,7 +370,8 @@ impl Work {
 
     /// Iterates over the loaded executions that draw on gates other than lanes, or have taken slots.
     pub fn gated(&self) -> impl Iterator<Item = &Execution> {
-        self.executions
+        self.tables
+            .executions
             .rows()
             .filter(|row| !row.spec.required_gates.is_empty() || row.detail.slots != Slots::default())
     }

@@ -4,46 +4,44 @@
 //! event, and offers waiting executions to the claims of the same transaction. A rule refuses before it applies
 //! anything, so a refused operation leaves no trace.
 
+mod apply;
 mod beside;
 mod claims;
 mod closing;
 mod context;
-mod finish;
+mod extra;
+pub(crate) mod finish;
 mod flows;
 mod gates;
+pub(crate) mod load;
 mod record;
-mod rows;
 mod schedules;
 mod webhooks;
 
 pub use closing::Closing;
 pub use context::Context;
+pub(crate) use extra::{ExecutionExtra, SessionExtra};
 pub use gates::LaneShares;
 
-use crate::execution::Slots;
 use crate::fact::Fact;
 use crate::filter::tag_text;
-use crate::flow::{Counts, FlowState};
+use crate::flow::Counts;
 use crate::gate::{GateId, GateKind};
 use crate::history::HistoryLine;
+use crate::kinds::Tables;
 use crate::log::Event;
-use crate::outbox::{OutboxKind, OutboxRow};
 use crate::rows::{
-    HeldLease, HistoryPage, KeyName, KeyRow, KeySubject, Members, Needs, NodeEntry, Payload, Relative,
-    ResultChange, Rows, StoredRelative, TagEntry,
+    HeldLease, HistoryPage, KeyName, KeySubject, Members, Needs, NodeEntry, Payload, Relative, ResultChange,
+    Rows, StoredRelative, TagEntry,
 };
-use crate::schedule::Schedule;
 use crate::state::StateName;
-use crate::stream::{Frame, Stream, StreamName};
-use crate::table::{Access, Table};
+use crate::stream::{Frame, StreamName};
+use crate::table::{Access, Entries, Plain};
 use crate::transition::allowed;
 use crate::wiring::Wiring;
-use crate::{
-    Classes, Entropy, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Outcome, Refusal, Session,
-    State, Timestamp,
-};
+use crate::{Classes, Entropy, Execution, ExecutionId, FlowId, Name, NamespaceId, Refusal, State, Timestamp};
 use bytes::Bytes;
-use rows::ExecutionExtra;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -58,7 +56,7 @@ pub struct Work {
     classes: Arc<Classes>,
     entropy: Entropy,
     requested: Requested,
-    executions: Table<Execution>,
+    tables: Tables,
     /// Executions that were to be locked if free and that another transaction has locked.
     skipped: HashSet<ExecutionId>,
     unreadable: HashMap<ExecutionId, String>,
@@ -77,23 +75,17 @@ pub struct Work {
     replaced: Vec<(ExecutionId, u32)>,
     history_pages: Vec<HistoryPage>,
     tags: Difference<TagEntry>,
-    keys: Table<KeyRow>,
     keys_removed: Vec<(KeyName, Option<KeySubject>)>,
-    sessions: Table<Session>,
     leases: Vec<HeldLease>,
-    flows: Table<Flow>,
     flow_counts: BTreeMap<FlowId, Counts>,
     nodes: HashMap<(FlowId, Name), ExecutionId>,
     nodes_added: BTreeSet<NodeEntry>,
     nodes_removed: BTreeSet<(FlowId, Name)>,
     members: HashMap<Members, Vec<ExecutionId>>,
-    outbox: Table<OutboxRow>,
-    streams: Table<Stream>,
     frames: Vec<Frame>,
     frames_dropped: BTreeMap<StreamName, u32>,
     records: record::Records,
     webhooks: webhooks::Webhooks,
-    schedules: Table<Schedule>,
     gates: gates::Gates,
     events: Vec<Event>,
 }
@@ -134,6 +126,10 @@ impl<T: Ord> Difference<T> {
             self.removed.insert(entry);
         }
     }
+
+    fn into_entries(self) -> Entries<T, T> {
+        Entries { written: self.added.into_iter().collect(), removed: self.removed.into_iter().collect() }
+    }
 }
 
 impl Work {
@@ -159,7 +155,7 @@ impl Work {
             classes,
             entropy,
             requested: Requested::default(),
-            executions: Table::default(),
+            tables: Tables::default(),
             skipped: HashSet::new(),
             unreadable: HashMap::new(),
             relatives: HashMap::new(),
@@ -171,23 +167,17 @@ impl Work {
             replaced: Vec::new(),
             history_pages: Vec::new(),
             tags: Difference::default(),
-            keys: Table::default(),
             keys_removed: Vec::new(),
-            sessions: Table::default(),
             leases: Vec::new(),
-            flows: Table::default(),
             flow_counts: BTreeMap::new(),
             nodes: HashMap::new(),
             nodes_added: BTreeSet::new(),
             nodes_removed: BTreeSet::new(),
             members: HashMap::new(),
-            outbox: Table::default(),
-            streams: Table::default(),
             frames: Vec::new(),
             frames_dropped: BTreeMap::new(),
             records: record::Records::default(),
             webhooks: webhooks::Webhooks::default(),
-            schedules: Table::default(),
             gates: gates::Gates::with_shares(shares),
             events: Vec::new(),
         }
@@ -195,43 +185,19 @@ impl Work {
 
     /// Adds the rows that the store found for `asked`. The latest reported time becomes the time of the whole
     /// transaction, so that no loaded row is newer than it. Once a rule was decided, the time is fixed.
-    pub fn load(&mut self, asked: &Needs, rows: Rows) {
-        let Rows {
-            now,
-            executions,
-            skipped,
-            unreadable,
-            inputs,
-            relatives,
-            nodes,
-            keys,
-            outbox,
-            gates,
-            flows,
-            sessions,
-            streams,
-            signals,
-            steps,
-            waitpoints,
-            token_keys,
-            api_keys,
-            bulk_jobs,
-            webhooks,
-            deliveries,
-            schedules,
-            inbox,
-            found,
-        } = rows;
+    pub fn load(&mut self, asked: &Needs, mut rows: Rows) {
         if !self.stopped {
-            self.now = self.now.max(now);
+            self.now = self.now.max(rows.now);
         }
         self.record_request(asked);
+        self.gates.load(asked, &mut rows.gates, std::mem::take(&mut rows.found.held));
+        self.records.load(&mut rows);
+        self.tables.load(&mut rows);
+        let Rows { skipped, unreadable, inputs, relatives, nodes, found, .. } = rows;
         self.skipped.extend(skipped);
         self.unreadable.extend(unreadable);
-        executions.into_iter().for_each(|row| self.load_execution(row));
-        found.candidates.into_iter().for_each(|id| self.offer(id));
         for (id, input) in inputs {
-            if let Some(entry) = self.executions.entry_mut(&id)
+            if let Some(entry) = self.tables.executions.entry_mut(&id)
                 && entry.extra.input.as_ref().and_then(Payload::whole).is_none()
             {
                 entry.extra.input = Some(input);
@@ -240,37 +206,8 @@ impl Work {
         self.relatives.extend(relatives.into_iter().map(|row| (row.relative.execution, row)));
         self.nodes.extend(nodes.into_iter().map(|(flow, name, execution)| ((flow, name), execution)));
         self.members.extend(found.members);
-        for key in keys {
-            // Keys are not locked: the save compares the stored key with the one that was read first.
-            if !self.keys.contains(&key.name) {
-                self.keys.load(key);
-            }
-        }
-        for row in outbox {
-            self.outbox.load(row);
-        }
-        for row in flows {
-            self.flows.load(row);
-        }
-        for row in sessions {
-            self.sessions.load(row);
-        }
         self.leases.extend(found.leases);
-        for stream in streams {
-            // A stream that was read with its summary document replaces one that was read without.
-            if stream.summary.is_some() || !self.streams.contains(&stream.name) {
-                self.streams.load(stream);
-            }
-        }
-        self.records.load(signals, steps, waitpoints, token_keys, found.records);
-        self.records.load_api_keys(api_keys);
-        self.records.load_bulk_jobs(bulk_jobs);
-        self.webhooks.load(webhooks, deliveries);
-        for row in schedules {
-            self.schedules.load(row);
-        }
-        self.records.load_inbox(inbox);
-        self.gates.load(asked, gates, found.held);
+        found.candidates.into_iter().for_each(|id| self.offer(id));
     }
 
     /// Records the keys that were requested.
@@ -291,16 +228,24 @@ impl Work {
 
     /// Adds a row from the lease cache. The save fails if the store no longer has this version.
     pub fn add_cached(&mut self, execution: Execution) {
-        if !self.executions.contains(&execution.id) {
-            self.load_execution(execution);
+        if !self.tables.executions.contains(&execution.id) {
+            load::execution(&mut self.tables.executions, execution);
         }
     }
 
-    fn load_execution(&mut self, row: Execution) {
-        let bare = !row.detail.record.is_carried();
-        if let Some(entry) = self.executions.load(row) {
-            entry.extra.bare = bare;
-        }
+    /// Returns a row that is loaded and not deleted.
+    pub(crate) fn row<K: Plain>(&self, key: &K::Key) -> Option<&K> {
+        K::table(&self.tables).get(key)
+    }
+
+    /// Inserts or updates a row.
+    pub(crate) fn put<K: Plain>(&mut self, row: K) {
+        K::table_mut(&mut self.tables).put(row);
+    }
+
+    /// Deletes a row.
+    pub(crate) fn remove<K: Plain>(&mut self, key: &K::Key) {
+        K::table_mut(&mut self.tables).delete(key);
     }
 
     /// Returns the time of the transaction.
@@ -315,12 +260,12 @@ impl Work {
 
     /// Reports whether this transaction inserts the execution.
     pub fn is_new(&self, id: ExecutionId) -> bool {
-        self.executions.entry(&id).is_some_and(|entry| entry.is_new())
+        self.tables.executions.entry(&id).is_some_and(|entry| entry.is_new())
     }
 
     /// Reports whether an execution is loaded, readable or not.
     pub fn is_loaded(&self, id: ExecutionId) -> bool {
-        self.executions.contains(&id) || self.unreadable.contains_key(&id)
+        self.tables.executions.contains(&id) || self.unreadable.contains_key(&id)
     }
 
     /// Returns an execution of a namespace.
@@ -333,7 +278,7 @@ impl Work {
         if let Some(detail) = self.unreadable.get(&id) {
             return Err(Refusal::Unreadable { execution: id, detail: detail.clone() });
         }
-        Ok(self.executions.get(&id))
+        Ok(self.tables.executions.get(&id))
     }
 
     /// Refuses an id that an execution or a flow of another namespace has. The refusal says nothing about it: callers must not learn
@@ -354,7 +299,7 @@ impl Work {
 
     /// Returns the input of an execution, or its size, if it is loaded.
     pub fn input(&self, id: ExecutionId) -> Option<&Payload> {
-        self.executions.entry(&id)?.extra.input.as_ref()
+        self.tables.executions.entry(&id)?.extra.input.as_ref()
     }
 
     /// Inserts an execution. `fact` is its first event, `actor` the caller who submitted it.
@@ -368,104 +313,10 @@ impl Work {
         }
         let bare = !row.detail.record.is_carried();
         let extra = ExecutionExtra { input: Some(input.into()), bare, ..ExecutionExtra::default() };
-        if let Some(stored) = self.executions.insert(row, extra) {
+        if let Some(stored) = self.tables.executions.insert(row, extra) {
             self.replaced.push((id, stored));
         }
         self.record(id, fact, actor);
-    }
-
-    /// Changes an execution: `edit` changes the row, `fact` is the event, `actor` is the caller who asked for the
-    /// change.
-    ///
-    /// # Panics
-    /// If the row is not loaded or the change is not in the transition table. Either is a defect of the rule; only this
-    /// transaction fails.
-    pub fn apply(
-        &mut self,
-        id: ExecutionId,
-        fact: Fact,
-        actor: Option<Name>,
-        edit: impl FnOnce(&mut Execution),
-    ) {
-        let (now, was_changed) = (self.now, self.is_changed(id));
-        let row = &mut self.executions.change(&id).expect("a rule changes rows that it has loaded").row;
-        let (from, old_order) = (row.state.name(), row.claim_order());
-        let claimed_at = row.state.lease().map(|lease| lease.claimed_at);
-        let before = matches!(fact, Fact::Tagged { .. }).then(|| row.tags.clone());
-        edit(row);
-        row.detail.replace_nul();
-        let to = row.state.name();
-        let cause = fact.cause().expect("a change has a cause");
-        assert!(allowed(Some(from), cause, to), "{cause:?} may not take {id} from {from:?} to {to:?}");
-        if let Some(claimed_at) = claimed_at.filter(|_| to != StateName::Active) {
-            self.ended_leases.push((id, claimed_at));
-        }
-        let ended_or_reopened = row.state.outcome().is_some() != from.outcome().is_some();
-        if ended_or_reopened {
-            row.ended_at = row.state.outcome().map(|_| now);
-        }
-        if to.outcome().is_some() && ended_or_reopened && row.detail.record.waitpoints > 0 {
-            self.closing.insert(id, Closing::All);
-        }
-        let tells_parent = ended_or_reopened && row.tells_parent();
-        row.detail.end_awaited &= row.state.outcome().is_none();
-        if to == StateName::Active || row.state.outcome().is_some() {
-            row.detail.breached = None;
-        }
-        let stays = matches!(to, StateName::Waiting | StateName::Held);
-        let was_released = if stays { None } else { row.detail.place.take() };
-        // A gate may have promised it something.
-        let leaves_promise =
-            (was_released.is_some() && from == StateName::Waiting && to != StateName::Active)
-                .then(|| row.clone());
-        if ended_or_reopened && let Some(flow) = row.flow {
-            self.unpropagated.insert(id);
-            // An execution that reopens in a cancelled flow is cancelled by the same transaction.
-            let running = |flow: &Flow| flow.state == FlowState::Running || flow.detail.cancel.is_some();
-            // The flow of an execution that ended in this very transaction is running: it had a live member.
-            let reopens = row.state.outcome().is_none() && !was_changed;
-            assert!(
-                !reopens || self.flows.get(&flow).is_some_and(running),
-                "{id} reopens, and flow {flow} is not running"
-            );
-        }
-        if let Some(before) = before {
-            let row = &*row;
-            let removed = before.iter().filter(|(name, value)| row.tags.get(*name) != Some(value));
-            removed.for_each(|(name, value)| self.tags.remove(tag_entry(row, name, value)));
-            let added = row.tags.iter().filter(|(name, value)| before.get(*name) != Some(value));
-            added.for_each(|(name, value)| self.tags.add(tag_entry(row, name, value)));
-        }
-        self.ready.remove(&self.classes, row.class, old_order);
-        row.version += 1;
-        let slots = (from == StateName::Active && to != StateName::Active)
-            .then(|| std::mem::take(&mut row.detail.slots))
-            .filter(|slots| *slots != Slots::default())
-            .map(|slots| (row.clone(), slots));
-        let left_head = from == StateName::Waiting && to != from && row.detail.own_priority.take().is_some();
-        let left_head = left_head.then(|| row.clone());
-        let (flow, outcome) = (row.flow, row.state.outcome());
-        let has_children = row.wiring().has_attached_children();
-        self.record(id, fact, actor);
-        if let Some(flow) = flow.filter(|_| from != to) {
-            self.count(flow, from, -1);
-            self.count(flow, to, 1);
-        }
-        if ended_or_reopened && has_children && outcome.is_some_and(|outcome| outcome != Outcome::Completed) {
-            self.enqueue(OutboxKind::Children, id);
-        }
-        if tells_parent {
-            self.enqueue_parent(id);
-        }
-        if let Some((row, slots)) = slots {
-            self.give_back(&row, &slots);
-        }
-        if let Some(row) = left_head {
-            self.leave_line(&row);
-        }
-        if let Some(row) = leaves_promise {
-            self.drop_promises(&row);
-        }
     }
 
     /// Adds edges or children to an execution. An execution without a flow becomes a member of `flow`.
@@ -476,14 +327,14 @@ impl Work {
         fact: Fact,
         edit: impl FnOnce(&mut Execution, &mut Wiring),
     ) {
-        let had_no_flow = self.executions.get(&id).is_some_and(|row| row.flow.is_none());
+        let had_no_flow = self.tables.executions.get(&id).is_some_and(|row| row.flow.is_none());
         self.apply(id, fact, None, |row| {
             let mut wiring = row.wiring().clone();
             edit(row, &mut wiring);
             row.wiring = Some(wiring.into());
             row.flow = Some(flow);
         });
-        let Some(entry) = self.executions.change(&id) else { return };
+        let Some(entry) = self.tables.executions.change(&id) else { return };
         entry.extra.rewired = true;
         if had_no_flow {
             let row = entry.row.clone();
@@ -507,14 +358,14 @@ impl Work {
 
     /// Sets or clears the result of an execution.
     pub fn set_result(&mut self, id: ExecutionId, result: ResultChange) {
-        if let Some(entry) = self.executions.entry_mut(&id) {
+        if let Some(entry) = self.tables.executions.entry_mut(&id) {
             entry.extra.result = result;
         }
     }
 
     /// Replaces the input of an execution.
     pub fn replace_input(&mut self, id: ExecutionId, input: Bytes) {
-        if let Some(entry) = self.executions.entry_mut(&id) {
+        if let Some(entry) = self.tables.executions.entry_mut(&id) {
             entry.extra.input = Some(input.into());
             entry.extra.replaces_input = true;
         }
@@ -524,7 +375,7 @@ impl Work {
     /// as stored.
     pub fn relative(&self, id: ExecutionId) -> Option<StoredRelative> {
         let loaded = self.relatives.get(&id);
-        let entry = self.executions.entry(&id);
+        let entry = self.tables.executions.entry(&id);
         let Some(entry) = entry.filter(|entry| !entry.is_unchanged() || loaded.is_none()) else {
             return loaded.cloned();
         };
@@ -551,8 +402,10 @@ impl Work {
 
     /// Deletes an execution with its records, tags, keys and node name.
     pub fn delete(&mut self, id: ExecutionId) {
-        let Some(row) = self.executions.delete(&id) else { return };
-        self.records.forget(id);
+        if self.tables.executions.contains(&id) {
+            self.forget_record(id);
+        }
+        let Some(row) = self.tables.executions.delete(&id) else { return };
         self.closing.remove(&id);
         row.tags.iter().for_each(|(name, value)| self.tags.remove(tag_entry(row, name, value)));
         let (idempotency, unique) = (&row.spec.idempotency_key, &row.spec.unique_while_active);
@@ -568,7 +421,7 @@ impl Work {
     /// Writes the history line and the event of a change, and offers the execution to the transaction's claims if it is
     /// waiting.
     fn record(&mut self, id: ExecutionId, fact: Fact, actor: Option<Name>) {
-        let Some(entry) = self.executions.entry_mut(&id) else { return };
+        let Some(entry) = self.tables.executions.entry_mut(&id) else { return };
         let row = &mut entry.row;
         let (version, at) = (row.version, self.now);
         if fact.is_history() {
@@ -614,7 +467,7 @@ impl Work {
         fact: Fact,
         actor: Option<Name>,
     ) {
-        let row = execution.and_then(|id| self.executions.entry(&id)).map(|entry| &entry.row);
+        let row = execution.and_then(|id| self.tables.executions.entry(&id)).map(|entry| &entry.row);
         self.events.push(Event {
             at: self.now,
             namespace,
@@ -629,7 +482,7 @@ impl Work {
 
     /// Offers an execution to the claims of this transaction, if it is waiting.
     fn offer(&mut self, id: ExecutionId) {
-        if let Some(entry) = self.executions.entry(&id)
+        if let Some(entry) = self.tables.executions.entry(&id)
             && entry.row.state == State::Waiting
         {
             self.ready.insert(&self.classes, entry.row.class, entry.row.claim_order());

@@ -2,12 +2,13 @@
 
 use super::StoreWrapper;
 use crate::{
-    ApiKeyStore, BulkJobReads, CallMeter, ClassStore, Decision, DeliveryPage, Depth, Description, DueFlow, DueReads,
-    DueRow, DueSchedules, Entries, Error, ExecutionReads, FlowDue, FlowReads, GateReads, Head, InboxCounts,
-    InboxStore, KeyStore, LaneCounts, ListPage, LogLimit, LogStore, ManualClock, NamespaceSettings,
-    NamespaceStore, Notification, OutboxReads, Overview, ProjectionLease, ProjectionPage, ProjectionStore,
-    ReconcilerScope, RollupStore, RootSecret, ScheduleReads, SecretStore, SessionReads, SignalReads,
-    StepReads, Stored, StreamStore, TokenKeyReads, Transaction, Transactions, WaitpointReads, WebhookReads,
+    ApiKeyStore, BulkJobReads, CallMeter, ClassStore, Decision, DeliveryPage, Depth, Description, DueFlow,
+    DueReads, DueRow, DueSchedules, Entries, Error, ExecutionReads, FlowDue, FlowReads, GateReads, Head,
+    InboxCounts, InboxStore, KeyStore, LaneCounts, ListPage, LogLimit, LogStore, ManualClock,
+    NamespaceSettings, NamespaceStore, Notification, OutboxReads, Overview, ProjectionLease, ProjectionPage,
+    ProjectionStore, ReconcilerScope, RollupStore, RootSecret, ScheduleReads, SecretStore, SessionReads,
+    SignalReads, StepReads, Stored, StreamStore, TokenKeyReads, Transaction, Transactions, WaitpointReads,
+    WebhookReads,
 };
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};

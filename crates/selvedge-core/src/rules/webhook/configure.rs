@@ -84,12 +84,13 @@ impl Rule for ConfigureWebhook {
     }
 
     fn needs(&self, _work: &Work, needs: &mut Needs) {
-        needs.queries.webhooks.push(self.name.clone());
+        needs.webhooks.lock([self.name.clone()]);
     }
 
     fn decide(&self, work: &mut Work) -> Self::Reply {
         match &self.setting {
-            WebhookSetting::Replace { config, paused, new } => match work.webhook(&self.name).cloned() {
+            WebhookSetting::Replace { config, paused, new } => match work.row::<Webhook>(&self.name).cloned()
+            {
                 Some(webhook) => Ok(self.change(work, webhook, config.clone(), Some(*paused))),
                 None => Ok(self.create(work, config.clone(), *paused, new)),
             },
@@ -190,7 +191,7 @@ impl ConfigureWebhook {
             work.put_webhook(webhook);
             self.emit(work, pauses.map_or(WebhookChange::Changed, WebhookChange::Paused));
             // The row in the transaction has the new version.
-            webhook = work.webhook(&self.name).cloned().expect("the webhook was just written");
+            webhook = work.row::<Webhook>(&self.name).cloned().expect("the webhook was just written");
         }
         ConfiguredWebhook { webhook, created: false }
     }
@@ -227,7 +228,7 @@ impl Rule for RotateWebhookSecret {
     }
 
     fn needs(&self, _work: &Work, needs: &mut Needs) {
-        needs.queries.webhooks.push(self.name.clone());
+        needs.webhooks.lock([self.name.clone()]);
     }
 
     fn decide(&self, work: &mut Work) -> Self::Reply {
@@ -289,8 +290,8 @@ impl Rule for ReplayDelivery {
     }
 
     fn needs(&self, _work: &Work, needs: &mut Needs) {
-        needs.queries.webhooks.push(self.name.clone());
-        needs.queries.deliveries.push(self.id);
+        needs.webhooks.lock([self.name.clone()]);
+        needs.deliveries.read([self.id]);
     }
 
     fn decide(&self, work: &mut Work) -> Self::Reply {
@@ -313,7 +314,7 @@ impl Rule for ReplayDelivery {
         delivery.detail.next_at = Some(now);
         detail.generation += 1;
         work.put_webhook(webhook);
-        work.put_delivery(delivery.clone());
+        work.put(delivery.clone());
         Ok(delivery)
     }
 }

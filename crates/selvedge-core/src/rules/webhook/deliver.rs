@@ -38,14 +38,14 @@ impl Rule for LeaseWebhooks {
     }
 
     fn needs(&self, _work: &Work, needs: &mut Needs) {
-        needs.queries.webhooks.extend(self.names.iter().cloned());
+        needs.webhooks.lock(self.names.iter().cloned());
     }
 
     fn decide(&self, work: &mut Work) -> Vec<Webhook> {
         let now = work.now();
         let mut owned = Vec::new();
         for name in &self.names {
-            let Some(mut webhook) = work.webhook(name).cloned() else { continue };
+            let Some(mut webhook) = work.row::<Webhook>(name).cloned() else { continue };
             let detail = &mut webhook.detail;
             let is_own = detail.lease.is_some_and(|lease| lease.owner == self.owner);
             let is_free = detail.lease.is_none_or(|lease| lease.until <= now);
@@ -146,12 +146,12 @@ impl Rule for RecordDeliveries {
     }
 
     fn needs(&self, _work: &Work, needs: &mut Needs) {
-        needs.queries.webhooks.push(self.name.clone());
+        needs.webhooks.lock([self.name.clone()]);
     }
 
     fn decide(&self, work: &mut Work) -> Option<Recorded> {
         let is_own = |row: &&Webhook| row.detail.id == self.id && row.detail.fence == self.fence;
-        let mut webhook = work.webhook(&self.name).filter(is_own)?.clone();
+        let mut webhook = work.row::<Webhook>(&self.name).filter(is_own)?.clone();
         let now = work.now();
         let mut tally = Tally::default();
         let mut pending = Vec::new();
@@ -166,7 +166,7 @@ impl Rule for RecordDeliveries {
             if delivery.state == DeliveryState::Pending {
                 pending.push(delivery.clone());
             }
-            work.put_delivery(delivery);
+            work.put(delivery);
         }
         let detail = &mut webhook.detail;
         if let Some(Passed { cursor, at }) = &self.passed {
@@ -202,7 +202,7 @@ impl Rule for RecordDeliveries {
             emit(work, WebhookChange::Paused(reason));
         }
         work.put_webhook(webhook);
-        let webhook = work.webhook(&self.name)?.clone();
+        let webhook = work.row::<Webhook>(&self.name)?.clone();
         Some(Recorded { webhook, pending, dead: tally.dead, now })
     }
 }

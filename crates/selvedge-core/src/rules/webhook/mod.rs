@@ -17,5 +17,5 @@ use crate::{Refusal, Work};
 /// Returns a webhook. Refuses one that does not exist.
 fn existing(work: &Work, name: &WebhookName) -> Result<Webhook, Refusal> {
     let not_found = || Refusal::NotFound { what: "webhook".into(), id: name.name.to_string() };
-    work.webhook(name).cloned().ok_or_else(not_found)
+    work.row::<Webhook>(name).cloned().ok_or_else(not_found)
 }
