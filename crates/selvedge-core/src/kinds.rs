@@ -248,6 +248,10 @@ macro_rules! define {
             }
         }
 
+        /// The stages of the list, in its order.
+        #[cfg(test)]
+        const STAGES: &[Stage] = &[$($($(Stage::$stage,)?)?)*];
+
         /// The rows that a store found.
         #[derive(Clone, Debug, Default)]
         pub struct Rows {
@@ -361,3 +365,13 @@ impl Plain for Stream {}
 impl Plain for TokenKey {}
 impl Plain for Waitpoint {}
 impl Plain for Webhook {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kinds_are_listed_in_the_lock_order() {
+        assert!(STAGES.is_sorted(), "{STAGES:?}");
+    }
+}
