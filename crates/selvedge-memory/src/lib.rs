@@ -39,9 +39,9 @@ use selvedge_core::{
     Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    ApiKeyStore, BulkJobReads, CallMeter, ClassStore, Decision, DeliveryPage, Demand, Depth, Description, DueFlow,
-    DueReads, DueRow, DueSchedules, Entries, Error, ExecutionReads, FlowDue, FlowReads, GateReads, Head,
-    InboxStore, KeyStore, LaneCounts, ListPage, LogLimit, LogStore, ManualClock, NamespaceSettings,
+    ApiKeyStore, BulkJobReads, CallMeter, ClassStore, Decision, DeliveryPage, Demand, Depth, Description,
+    DueFlow, DueReads, DueRow, DueSchedules, Entries, Error, ExecutionReads, FlowDue, FlowReads, GateReads,
+    Head, InboxStore, KeyStore, LaneCounts, ListPage, LogLimit, LogStore, ManualClock, NamespaceSettings,
     NamespaceStore, Notification, OutboxReads, Overview, ProjectionStore, ReconcilerScope, RollupStore,
     RootSecret, ScheduleReads, SecretPlace, SecretStore, SessionReads, SignalReads, StepReads, Stored,
     StreamStore, TokenKeyReads, Transaction, Transactions, WaitpointReads, WebhookReads,

@@ -22,12 +22,13 @@ use selvedge_core::{
     Signal, Step, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    ApiKeyStore, BulkJobReads, CallMeter, ClassStore, Decision, DeliveryPage, Depth, Description, DueFlow, DueReads,
-    DueRow, DueSchedules, Entries, Error, ExecutionReads, FlowDue, FlowReads, GateReads, Head, InboxCounts,
-    InboxStore, KeyStore, LaneCounts, ListPage, LogLimit, LogStore, NamespaceSettings, NamespaceStore,
-    Notification, OutboxReads, Overview, ProjectionLease, ProjectionPage, ProjectionStore, ReconcilerScope,
-    RollupStore, RootSecret, ScheduleReads, SecretPlace, SecretStore, SessionReads, SignalReads, StepReads,
-    Stored, StreamStore, TokenKeyReads, Transaction, Transactions, WaitpointReads, WebhookReads,
+    ApiKeyStore, BulkJobReads, CallMeter, ClassStore, Decision, DeliveryPage, Depth, Description, DueFlow,
+    DueReads, DueRow, DueSchedules, Entries, Error, ExecutionReads, FlowDue, FlowReads, GateReads, Head,
+    InboxCounts, InboxStore, KeyStore, LaneCounts, ListPage, LogLimit, LogStore, NamespaceSettings,
+    NamespaceStore, Notification, OutboxReads, Overview, ProjectionLease, ProjectionPage, ProjectionStore,
+    ReconcilerScope, RollupStore, RootSecret, ScheduleReads, SecretPlace, SecretStore, SessionReads,
+    SignalReads, StepReads, Stored, StreamStore, TokenKeyReads, Transaction, Transactions, WaitpointReads,
+    WebhookReads,
 };
 use uuid::Uuid;
 
