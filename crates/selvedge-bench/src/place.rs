@@ -76,7 +76,6 @@ pub(crate) struct FreshStore {
 pub(crate) enum StoreCleanup {
     /// The URL of the database and the name of the schema.
     Schema(String, String),
-    /// The path of the file.
     File(PathBuf),
 }
 

@@ -36,7 +36,6 @@ pub struct Report {
 /// Percentiles in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Times {
-    /// The median.
     pub p50: f64,
     /// The 95th percentile.
     pub p95: f64,

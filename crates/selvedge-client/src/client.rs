@@ -15,7 +15,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The connections of a client.
 pub(crate) type Connections = legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 /// The settings of a client.

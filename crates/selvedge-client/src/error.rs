@@ -20,7 +20,6 @@ pub enum Error {
     Unreachable {
         /// The address of the server.
         server: String,
-        /// The cause.
         detail: String,
     },
     /// The certificate of the server is not accepted. Nothing was sent.
@@ -28,7 +27,6 @@ pub enum Error {
     Certificate {
         /// The address of the server.
         server: String,
-        /// The reason.
         fault: CertificateFault,
     },
     /// The connection broke, or the answer did not come in time: the request may have taken effect. Repeat it.
@@ -36,7 +34,6 @@ pub enum Error {
     NoAnswer {
         /// The address of the server.
         server: String,
-        /// The cause.
         detail: String,
     },
     /// The answer is not one of a Selvedge server. Check the address.
@@ -44,7 +41,6 @@ pub enum Error {
     Answer {
         /// The address of the server.
         server: String,
-        /// The difference.
         detail: String,
     },
     /// The address of the server is invalid.
@@ -52,7 +48,6 @@ pub enum Error {
     Address {
         /// The address as given.
         server: String,
-        /// The cause.
         detail: String,
     },
     /// The certificates that the client should trust cannot be used.

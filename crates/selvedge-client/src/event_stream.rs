@@ -16,7 +16,6 @@ const SILENCE: Duration = Duration::from_secs(40);
 /// The first and the longest delay before a further connection.
 const DELAYS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// An event stream.
 #[derive(Debug)]
 pub struct EventStream {
     request: Request,

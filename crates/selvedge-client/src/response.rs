@@ -11,7 +11,6 @@ use serde_json::value::RawValue;
 pub struct Response {
     /// The status, from 200 to 299.
     pub status: u16,
-    /// The body.
     pub body: Bytes,
     /// The number of times that the request was sent. More than one: an earlier answer was lost, or asked for patience.
     pub tries: u32,
@@ -40,7 +39,6 @@ impl Response {
 /// A page of a list, whose items keep their bytes.
 #[derive(Debug, Deserialize)]
 pub struct Page {
-    /// The items.
     pub items: Vec<Box<RawValue>>,
     /// The cursor of the next page; none at the end.
     pub next_cursor: Option<String>,

@@ -23,7 +23,6 @@ pub enum Permission {
 }
 
 impl Permission {
-    /// Every permission.
     pub const ALL: [Permission; 7] = [
         Self::Open,
         Self::Read,
@@ -64,7 +63,6 @@ pub enum Role {
 }
 
 impl Role {
-    /// Every role.
     pub const ALL: [Role; 5] = [Self::Reader, Self::Submitter, Self::Worker, Self::Operator, Self::Admin];
 
     /// Returns the role's name in requests, responses and rows.

@@ -101,11 +101,9 @@ impl KeyDigest {
 pub struct ApiKey {
     /// The key's id.
     pub id: ApiKeyId,
-    /// The digest of the key.
     pub digest: KeyDigest,
     /// The name, which is the actor of all that is done with the key.
     pub name: Name,
-    /// The role.
     pub role: Role,
     /// The namespaces in which the role applies; [`EVERY_NAMESPACE`] alone for all.
     pub namespaces: Vec<Name>,

@@ -21,7 +21,6 @@ pub const KEPT_MS: i64 = 7 * 24 * 3_600_000;
 /// The time without progress after which another server continues a job, in milliseconds.
 pub const TAKEOVER_MS: i64 = 5_000;
 
-/// The id of a bulk job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BulkJobId(pub Uuid);
@@ -36,26 +35,21 @@ impl fmt::Display for BulkJobId {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum BulkJobAction {
-    /// See [`Action::Cancel`].
     Cancel {
         /// The operator's reason.
         reason: Option<String>,
         /// The time that workers have to clean up, in milliseconds.
         grace_ms: i64,
     },
-    /// See [`Action::Replay`].
     Replay,
-    /// See [`Action::Prioritise`].
     Priority {
         /// The new priority.
         priority: i64,
     },
-    /// See [`Action::Reschedule`].
     Reschedule {
         /// The new earliest start.
         until: Timestamp,
     },
-    /// See [`Action::Tag`].
     Tags {
         /// The tags to set.
         set: BTreeMap<String, String>,
@@ -117,13 +111,11 @@ impl BulkJobAction {
 /// The immutable part of a job. Stored as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BulkJobSpec {
-    /// The action.
     pub action: BulkJobAction,
     /// The filter, with the classes of its lane and kind as of the start of the job.
     pub filter: Filter,
     /// The filter as the caller wrote it.
     pub asked: BTreeMap<String, serde_json::Value>,
-    /// The operator.
     pub actor: Name,
 }
 
@@ -152,7 +144,6 @@ impl BulkJobProgress {
     }
 }
 
-/// The state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BulkJobState {
     /// It has executions left to meet.
@@ -164,7 +155,6 @@ pub enum BulkJobState {
 }
 
 impl BulkJobState {
-    /// Every state.
     pub const ALL: [BulkJobState; 3] =
         [BulkJobState::Running, BulkJobState::Completed, BulkJobState::Stopped];
 
@@ -183,14 +173,11 @@ impl BulkJobState {
     }
 }
 
-/// A bulk job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BulkJob {
     /// The id: a UUID of version 7, ordered by the time of creation.
     pub id: BulkJobId,
-    /// The namespace.
     pub namespace: NamespaceId,
-    /// The state.
     pub state: BulkJobState,
     /// The time of its creation.
     pub created_at: Timestamp,
@@ -198,9 +185,7 @@ pub struct BulkJob {
     pub ended_at: Option<Timestamp>,
     /// While it runs, the time from which any server may continue it. Once it has ended, the time at which it is deleted.
     pub due_at: Timestamp,
-    /// Its task.
     pub spec: BulkJobSpec,
-    /// Its progress.
     pub progress: BulkJobProgress,
 }
 

@@ -24,11 +24,8 @@ pub const UNUSED_MS: i64 = 7 * 24 * 3_600_000;
 /// A claim class.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Class {
-    /// The namespace.
     pub namespace: NamespaceId,
-    /// The lane.
     pub lane: Name,
-    /// The kind.
     pub kind: Name,
     /// The capabilities that a worker must have.
     pub capabilities: BTreeSet<Name>,
@@ -47,7 +44,6 @@ impl Class {
 /// The executions that a worker declares it can run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClaimScope {
-    /// The namespace.
     pub namespace: NamespaceId,
     /// The lanes to claim from.
     pub lanes: Vec<Name>,

@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 /// Selects executions. All given conditions must match. Bulk jobs store it as JSON: fields are never renamed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Filter {
-    /// The namespace.
     pub namespace: NamespaceId,
     /// The classes, in id order; none means all. The engine derives them from lane and kind.
     pub classes: Option<Vec<ClassId>>,
@@ -20,7 +19,6 @@ pub struct Filter {
     pub states: Vec<StateName>,
     /// The classes whose lane is paused, in id order. Their waiting executions count as held.
     pub paused: Vec<ClassId>,
-    /// The flow.
     pub flow: Option<FlowId>,
     /// Tags, each written `name:value`. An execution must have all of them.
     pub tags: Vec<String>,
@@ -41,9 +39,7 @@ pub struct Filter {
 /// The columns of an execution that a scan of an index reads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Listed {
-    /// The position in the list.
     pub position: ListPosition,
-    /// The class.
     pub class: ClassId,
     /// The stored state.
     pub state: StateName,

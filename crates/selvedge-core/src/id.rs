@@ -20,10 +20,7 @@ macro_rules! uuid_id {
     };
 }
 
-uuid_id!(
-    /// The id of an execution.
-    ExecutionId
-);
+uuid_id!(ExecutionId);
 uuid_id!(
     /// The id of a flow. An execution that was submitted alone is a flow of its own, with the same id.
     FlowId

@@ -55,7 +55,6 @@ impl From<&Refusal> for InboxProblem {
 /// A row of the inbox, without its request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InboxRow {
-    /// The number.
     pub number: InboxNumber,
     /// The namespace that the request is for. It may not exist yet.
     pub namespace: Name,
@@ -66,7 +65,6 @@ pub struct InboxRow {
 /// A row of the inbox with its request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InboxEntry {
-    /// The row.
     pub row: InboxRow,
     /// The number of the transaction that wrote the row. Rows are taken in by transaction, and in the order of numbers within one.
     pub transaction: u64,

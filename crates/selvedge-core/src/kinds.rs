@@ -270,7 +270,6 @@ macro_rules! define {
             pub inputs: Vec<(ExecutionId, Payload)>,
             /// Names and results of executions, or the sizes of the results.
             pub relatives: Vec<StoredRelative>,
-            /// Nodes of flows.
             pub nodes: Vec<(FlowId, Name, ExecutionId)>,
             /// Answers to queries that are not rows of a table.
             pub found: Found,

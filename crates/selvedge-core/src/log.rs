@@ -20,7 +20,6 @@ pub struct Event {
     /// The time of the transaction. Stored once per entry.
     #[serde(skip)]
     pub at: Timestamp,
-    /// The namespace.
     pub namespace: NamespaceId,
     /// The execution that changed, if the fact is about one.
     pub execution: Option<ExecutionId>,
@@ -32,7 +31,6 @@ pub struct Event {
     pub actor: Option<Name>,
     /// The execution's tags.
     pub tags: BTreeMap<String, String>,
-    /// The change.
     pub fact: Fact,
 }
 
@@ -53,7 +51,6 @@ pub fn pack(events: &[Event]) -> Vec<u8> {
 /// The reason why an entry cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
-    /// The entry has an unknown format version.
     #[error(
         "the entry has the unknown format version {0:?}; a newer version of Selvedge wrote it, so upgrade this one"
     )]

@@ -49,7 +49,6 @@ pub enum Refusal {
     /// The execution has ended.
     #[error("execution {execution} has already ended as {outcome}")]
     AlreadyTerminal {
-        /// The execution.
         execution: ExecutionId,
         /// The execution's outcome.
         outcome: Outcome,
@@ -57,7 +56,6 @@ pub enum Refusal {
     /// The action is not allowed in the execution's state.
     #[error("execution {execution} is {state}: {detail}")]
     WrongState {
-        /// The execution.
         execution: ExecutionId,
         /// The public name of its state.
         state: String,
@@ -113,7 +111,6 @@ pub enum Refusal {
         "flow {flow} is {state}: nothing can be added to it; submit a new flow, or replay one of its nodes"
     )]
     FlowEnded {
-        /// The flow.
         flow: FlowId,
         /// The flow's state.
         state: String,
@@ -123,7 +120,6 @@ pub enum Refusal {
         "execution {execution} is at version {actual}, not {expected}; read it again and retry with its version"
     )]
     VersionMismatch {
-        /// The execution.
         execution: ExecutionId,
         /// The version that the caller expected.
         expected: u32,
@@ -141,19 +137,14 @@ pub enum Refusal {
     /// The execution would exceed a limit.
     #[error("an execution may have at most {limit} {what}, and execution {execution} would exceed that")]
     LimitReached {
-        /// The execution.
         execution: ExecutionId,
         /// The limited objects, as a plural noun.
         what: String,
-        /// The limit.
         limit: u64,
     },
     /// The lane is draining and accepts no new executions.
     #[error("lane {lane} is draining and accepts no new executions; submit to another lane, or resume it")]
-    LaneDraining {
-        /// The lane.
-        lane: String,
-    },
+    LaneDraining { lane: String },
     /// A newer incarnation of the worker's instance has made a call.
     #[error(
         "incarnation {incarnation:?} of worker instance {instance:?} was superseded by a newer one, and its leases were put back; stop this process"
@@ -167,7 +158,6 @@ pub enum Refusal {
     /// The stored row cannot be decoded. It is left unchanged.
     #[error("execution {execution} cannot be read: {detail}; nothing was changed")]
     Unreadable {
-        /// The execution.
         execution: ExecutionId,
         /// The error of the decoder.
         detail: String,
@@ -200,12 +190,7 @@ pub enum Refusal {
     #[error(
         "bulk job {job} deletes the namespace {namespace:?}; a deletion cannot be stopped, wait until it has ended"
     )]
-    CannotStop {
-        /// The job.
-        job: BulkJobId,
-        /// The namespace.
-        namespace: String,
-    },
+    CannotStop { job: BulkJobId, namespace: String },
 }
 
 /// The reason why a token is refused.
@@ -223,7 +208,6 @@ pub enum TokenReason {
 /// The reply to a worker with a stale fence: the current holder of the lease, or the outcome of the execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StaleLease {
-    /// The execution.
     pub execution: ExecutionId,
     /// The public name of its state.
     pub state: String,
@@ -233,10 +217,8 @@ pub struct StaleLease {
     pub holder: Option<LeaseHolder>,
 }
 
-/// The holder of a lease.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LeaseHolder {
-    /// The worker.
     pub worker: String,
     /// The worker's instance.
     pub instance: String,

@@ -106,9 +106,7 @@ impl Spread {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Rollup {
-    /// Submitted executions.
     pub submitted: u64,
-    /// Started attempts.
     pub started: u64,
     /// Executions that completed.
     pub completed: u64,
@@ -179,18 +177,15 @@ pub struct RollupKey {
 /// The rollup of a server for a minute and lane.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RollupRow {
-    /// The namespace.
     pub namespace: NamespaceId,
     /// The key within the namespace.
     pub key: RollupKey,
-    /// The counts.
     pub rollup: Rollup,
 }
 
 /// A query for rollups of a namespace, in the order of their keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RollupQuery {
-    /// The namespace.
     pub namespace: NamespaceId,
     /// Only this lane.
     pub lane: Option<Name>,

@@ -125,7 +125,6 @@ impl Profile {
 /// An execution that an operation names.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Touch {
-    /// The execution.
     pub execution: ExecutionId,
     /// The fence that the operation presents, if any.
     pub fence: Option<Fence>,
@@ -180,9 +179,7 @@ pub struct Locks {
 
 /// A rule without its reply type, so that one batch can hold rules of every kind.
 pub trait Task: Send {
-    /// Returns [`Rule::PHASE`].
     fn phase(&self) -> Phase;
-    /// Returns [`Rule::profile`].
     fn profile(&self) -> &Profile;
     /// Adds the rows that the rule needs; see [`Rule::needs`].
     fn needs(&self, work: &Work, needs: &mut Needs);

@@ -24,7 +24,6 @@ pub const SUPERSEDED_MAX: usize = 32;
 pub struct Session {
     /// The session's id.
     pub id: SessionId,
-    /// The worker.
     pub worker: Name,
     /// The worker's instance.
     pub instance: Name,
@@ -66,7 +65,6 @@ pub struct SessionDetail {
 pub struct SessionEnd {
     /// The time of the end.
     pub at: Timestamp,
-    /// The reason.
     pub reason: EndReason,
 }
 
@@ -96,7 +94,6 @@ impl EndReason {
 /// An incarnation of an instance that a newer one has superseded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SupersededIncarnation {
-    /// The incarnation.
     pub incarnation: Name,
     /// The time of the first call of its successor.
     pub at: Timestamp,

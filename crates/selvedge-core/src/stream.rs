@@ -22,12 +22,9 @@ pub const BEST_EFFORT_MAX: u32 = 1000;
 /// The longest time for which a best-effort frame is kept, in milliseconds.
 pub const BEST_EFFORT_MS: i64 = 10 * 60 * 1000;
 
-/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FrameKind {
-    /// Standard output.
     Stdout,
-    /// Standard error.
     Stderr,
     /// An event of the handler, such as a token of a language model.
     Event,
@@ -36,7 +33,6 @@ pub enum FrameKind {
 }
 
 impl FrameKind {
-    /// All kinds.
     pub const ALL: [FrameKind; 4] = [Self::Stdout, Self::Stderr, Self::Event, Self::Blob];
 
     /// Returns the name in the API.
@@ -83,7 +79,6 @@ pub enum FrameMode {
 }
 
 impl FrameMode {
-    /// All modes.
     pub const ALL: [FrameMode; 3] = [Self::Durable, Self::BestEffort, Self::Summary];
 
     /// Returns the name in the API.
@@ -104,7 +99,6 @@ impl FrameMode {
 /// The key of a stream: each attempt has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamName {
-    /// The execution.
     pub execution: ExecutionId,
     /// The index of the attempt.
     pub attempt: u32,
@@ -137,11 +131,9 @@ impl Stream {
 /// A stored frame.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Frame {
-    /// The stream.
     pub stream: StreamName,
     /// The position in the stream, from 0.
     pub number: u32,
-    /// The kind of frame.
     pub kind: FrameKind,
     /// True if it is a best-effort frame.
     pub best_effort: bool,

@@ -188,7 +188,6 @@ impl<K: Ord + Clone> Request<K> {
 
 /// A kind of row, by the type of its rows. The list in [`kinds`](crate::kinds) implements it.
 pub(crate) trait Kind: Debug {
-    /// The type of the key.
     type Key: Clone + Debug + Ord + Hash;
 
     /// State that a transaction keeps about a row besides its columns.
@@ -443,7 +442,6 @@ impl<R: Kind> Table<R> {
 /// exist, and that an updated or deleted row still has its expected version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guarded<I, U, K> {
-    /// New rows.
     pub inserted: Vec<I>,
     /// Changed rows, with the version that is expected in the store.
     pub updated: Vec<U>,

@@ -33,12 +33,10 @@ impl Timestamp {
         self.0.div_euclid(1000)
     }
 
-    /// Adds milliseconds.
     pub fn plus_ms(self, millis: i64) -> Self {
         Self::from_micros(self.0.saturating_add(millis.saturating_mul(1000)))
     }
 
-    /// Subtracts milliseconds.
     pub fn minus_ms(self, millis: i64) -> Self {
         Self::from_micros(self.0.saturating_sub(millis.saturating_mul(1000)))
     }

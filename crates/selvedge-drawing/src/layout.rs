@@ -9,9 +9,7 @@
 /// A width and a height, in pixels.
 #[derive(Clone, Copy)]
 pub struct Size {
-    /// The width.
     pub width: i32,
-    /// The height.
     pub height: i32,
 }
 
@@ -31,7 +29,6 @@ pub struct Layout {
     /// The points of each line, in pairs. A curve joins the two points of a pair; a straight line joins one pair to the
     /// next.
     pub lines: Vec<Vec<Point>>,
-    /// The size of the whole layout.
     pub size: Size,
 }
 

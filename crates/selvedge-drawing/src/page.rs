@@ -29,7 +29,6 @@ const DENSE_LINES: usize = 400;
 
 /// A graph to be drawn in a page.
 pub struct PageGraph<'a> {
-    /// The graph.
     pub graph: &'a FlowGraph,
     /// The kind of each node.
     pub kinds: &'a [&'a str],

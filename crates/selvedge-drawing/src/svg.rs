@@ -27,7 +27,6 @@ const WIDTH_MIN: i32 = 480;
 const NAME_PIXELS: f64 = 13.0;
 const SMALL_PIXELS: f64 = 11.0;
 
-/// Draws a graph.
 pub fn draw(graph: &FlowGraph, title: &str) -> String {
     let header = header(Host::Alone);
     let groups = groups(graph);

@@ -4,8 +4,6 @@
 //! servers (`notify`), and runs the background repairs (`reconcilers`). Callers work through a [`Namespace`], which
 //! only [`Engine::namespace`] creates: no request can choose its namespace by itself.
 
-#![warn(missing_docs)]
-
 mod adoption;
 mod commit;
 mod conformance;

@@ -21,11 +21,8 @@ pub struct Span {
     pub parent: Option<u64>,
     /// The spans that it follows: the attempt before, or the upstreams of an execution.
     pub links: Vec<TraceParent>,
-    /// The name.
     pub name: String,
-    /// The beginning.
     pub begun_at: Timestamp,
-    /// The end.
     pub ended_at: Timestamp,
     /// The error, if it failed.
     pub error: Option<String>,

@@ -31,7 +31,6 @@ impl Schedules {
             && changes.schedules.deleted.iter().all(|(name, expected)| version(name) == Some(*expected))
     }
 
-    /// Saves schedules.
     pub fn save(&mut self, changes: &Changes) {
         for (name, _) in &changes.schedules.deleted {
             self.remove(name);

@@ -31,7 +31,6 @@ impl PostgresStore {
         self.query(&sql::API_KEYS_LIST, &[&after, &i64::from(limit)]).await?.iter().map(api_key).collect()
     }
 
-    /// Records a use of keys.
     pub(crate) async fn record_use_of_api_keys(&self, ids: &[ApiKeyId]) -> Result<(), Error> {
         let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
         self.execute(&sql::API_KEYS_TOUCH, &[&ids]).await.map(drop)
@@ -51,7 +50,6 @@ pub fn gather(answer: &[Row], rows: &mut Rows) -> Result<(), Error> {
     Ok(())
 }
 
-/// Saves keys.
 pub fn save<'a>(changes: &'a Changes, saving: &mut Saving<'a>) {
     saving.rows(&changes.api_keys, &sql::API_KEYS_UPSERT, |keys| {
         vec![

@@ -106,7 +106,6 @@ pub struct Passed {
     pub keys: Vec<i64>,
     /// The generation a bound was found with.
     pub generations: Vec<i64>,
-    /// The bounds.
     pub bounds: Vec<Micros>,
 }
 

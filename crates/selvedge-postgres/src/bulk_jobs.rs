@@ -55,7 +55,6 @@ pub fn gather(answer: &[Row], rows: &mut Rows) -> Result<(), Error> {
     Ok(())
 }
 
-/// Saves jobs.
 pub fn save<'a>(changes: &'a Changes, saving: &mut Saving<'a>) {
     saving.rows(&changes.bulk_jobs.written, &sql::BULK_JOBS_UPSERT, |jobs| {
         vec![

@@ -47,7 +47,6 @@ impl PostgresStore {
         rows.iter().map(entry).collect()
     }
 
-    /// Counts the rows.
     pub(crate) async fn count_inbox_rows(
         &self,
         namespace: Option<&Name>,

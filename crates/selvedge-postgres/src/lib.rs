@@ -10,8 +10,6 @@
 //! transactions, `log/` the event log, `notifications` the messages between servers, `connection/` the pools and the
 //! schema, `diagnosis/` the examination of a store from outside, `sql/` every statement.
 
-#![warn(missing_docs)]
-
 mod api_keys;
 mod bounds;
 mod bulk_jobs;

@@ -5,8 +5,6 @@
 //! its response with `wire::json` and `wire::views`. Every error becomes a `Problem`. The server contains no rules and
 //! does not depend on a store.
 
-#![warn(missing_docs)]
-
 mod auth;
 mod chaos;
 mod compression;
@@ -60,7 +58,6 @@ pub struct Options {
     pub grace: Duration,
     /// Interval of keep-alive comments on a silent event stream. Default: 15 s.
     pub keep_alive: Duration,
-    /// The limits of connections.
     pub connections: ConnectionLimits,
     /// The maximum size of all request bodies that are being read or handled, in bytes. Default: 256 MiB.
     pub body_bytes: usize,

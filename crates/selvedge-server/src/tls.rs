@@ -56,7 +56,6 @@ pub enum TlsError {
         files.certificate.display(), files.key.display()
     )]
     Unusable {
-        /// The files.
         files: TlsFiles,
         /// The error of the library.
         error: rustls::Error,

@@ -36,7 +36,6 @@ pub fn load(connection: &Connection, needs: &Needs, rows: &mut Rows) -> rusqlite
     Ok(())
 }
 
-/// Saves keys.
 pub fn save(connection: &Connection, changes: &Changes) -> rusqlite::Result<()> {
     for key in &changes.api_keys {
         connection.prepare_cached(&sql::API_KEYS_UPSERT)?.execute(params![

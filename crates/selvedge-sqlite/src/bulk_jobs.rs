@@ -52,7 +52,6 @@ pub fn load(connection: &Connection, needs: &Needs, rows: &mut Rows) -> rusqlite
     Ok(())
 }
 
-/// Saves jobs.
 pub fn save(connection: &Connection, changes: &Changes) -> rusqlite::Result<()> {
     for job in &changes.bulk_jobs.written {
         connection.prepare_cached(&sql::BULK_JOBS_UPSERT)?.execute(params![

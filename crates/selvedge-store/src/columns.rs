@@ -26,17 +26,12 @@ use uuid::Uuid;
 /// The columns of an execution that are written at submission, and again only when its wiring changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fixed {
-    /// `id`
     pub id: Uuid,
-    /// `partition`
     pub partition: i16,
-    /// `namespace`
     pub namespace: i32,
-    /// `class`
     pub class: i32,
     /// `flow`; null if the execution is its own flow.
     pub flow: Option<Uuid>,
-    /// `submitted_at`, microseconds.
     pub submitted_at: i64,
     /// `spec`; null if it equals the default.
     pub spec: Option<String>,
@@ -47,29 +42,22 @@ pub struct Fixed {
 /// The columns of an execution that any transition may change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Moving {
-    /// `version`
     pub version: i32,
     /// `state`, see [`StateName::code`].
     pub state: i16,
     /// `claim_priority`, see [`Execution::claim_priority`].
     pub claim_priority: i16,
-    /// `ready_order`, microseconds.
     pub ready_order: i64,
-    /// `epoch`
     pub epoch: i32,
     /// `due_kind`, see [`code`](selvedge_core::DueKind::code).
     pub due_kind: Option<i16>,
-    /// `due_at`, microseconds.
     pub due_at: Option<i64>,
     /// `session`, the lease's session.
     pub session: Option<i64>,
-    /// `lease_id`
     pub lease_id: Option<Uuid>,
     /// `until_at`, microseconds: the end of the delay of a delayed execution, or of the first term of a lease.
     pub until_at: Option<i64>,
-    /// `started_at`, microseconds.
     pub started_at: Option<i64>,
-    /// `ended_at`, microseconds.
     pub ended_at: Option<i64>,
     /// `tags`, a JSON object; null if there are none.
     pub tags: Option<String>,
@@ -162,7 +150,6 @@ pub fn tags(text: Option<&str>) -> Result<BTreeMap<String, String>, String> {
 
 /// The columns of an upstream or a child.
 pub struct RelativeColumns<'a> {
-    /// The id.
     pub id: Uuid,
     /// The column `spec`.
     pub spec: Option<&'a str>,
@@ -302,26 +289,19 @@ fn number(column: &str, value: i32) -> Result<u32, String> {
     u32::try_from(value).map_err(|_| format!("column {column} is {value}"))
 }
 
-/// The columns of a flow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowColumns {
-    /// `id`
     pub id: Uuid,
-    /// `namespace`
     pub namespace: i32,
-    /// `submitted_at`, microseconds.
     pub submitted_at: i64,
-    /// `name`
     pub name: Option<String>,
     /// `tags`, a JSON object; null if there are none.
     pub tags: Option<String>,
     /// `spec`, a JSON object.
     pub spec: String,
-    /// `version`
     pub version: i32,
     /// `state`, see [`FlowState::code`].
     pub state: i16,
-    /// `ended_at`, microseconds.
     pub ended_at: Option<i64>,
     /// The end of its retention, microseconds: the value of `due_at` once its end is settled.
     pub delete_at: Option<i64>,
@@ -396,22 +376,16 @@ impl FlowColumns {
     }
 }
 
-/// The columns of a schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScheduleColumns {
-    /// `namespace`
     pub namespace: i32,
-    /// `name`
     pub name: String,
-    /// `version`
     pub version: i32,
-    /// `spec_version`
     pub spec_version: i32,
     /// `spec`, a JSON object; none if it is not written.
     pub spec: Option<String>,
     /// `state`, a JSON object.
     pub state: String,
-    /// `due_at`, microseconds.
     pub due_at: Option<i64>,
 }
 

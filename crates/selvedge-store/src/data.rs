@@ -44,7 +44,6 @@ pub struct Stored {
 /// the rule that acts on it checks again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DueRow {
-    /// The execution.
     pub execution: ExecutionId,
     /// The time since which it is due.
     pub due_at: Timestamp,
@@ -64,7 +63,6 @@ pub enum FlowDue {
 }
 
 impl FlowDue {
-    /// All variants.
     pub const ALL: [FlowDue; 2] = [Self::Settle, Self::Delete];
 
     /// Returns the stored number of this kind. Numbers never change.
@@ -79,7 +77,6 @@ impl FlowDue {
 /// A flow for which an action was due when it was read, with the fields that a reconciler's filter compares.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DueFlow {
-    /// The flow.
     pub flow: FlowId,
     /// The time since which the action is due.
     pub due_at: Timestamp,
@@ -154,11 +151,9 @@ pub struct Entries {
 /// The part of an execution's row that says whose it is and which attempt it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// The namespace.
     pub namespace: NamespaceId,
     /// The number of leases so far.
     pub epoch: u32,
-    /// The state.
     pub state: StateName,
 }
 
@@ -208,7 +203,6 @@ pub struct LaneCounts {
 pub struct Depth {
     /// The class; the pool of classes that have one.
     pub range: ClassId,
-    /// The state.
     pub state: StateName,
     /// The number of executions.
     pub count: u64,
@@ -220,7 +214,6 @@ pub struct Depth {
 /// A page of the deliveries of a webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeliveryPage {
-    /// The webhook.
     pub webhook: WebhookId,
     /// Only deliveries in this state.
     pub state: Option<DeliveryState>,
@@ -232,7 +225,6 @@ pub struct DeliveryPage {
     pub bodies: bool,
 }
 
-/// The settings of a namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NamespaceSettings {
     /// The timeout of suspensions that give none, in milliseconds. Default: none.
@@ -245,7 +237,6 @@ pub struct NamespaceSettings {
     pub deletion: Option<Deletion>,
 }
 
-/// The deletion of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deletion {
     /// This bulk job deletes it.
@@ -319,7 +310,6 @@ impl NamespaceSettings {
 pub struct Notification {
     /// Classes with executions that became `waiting`.
     pub ready: Vec<ClassId>,
-    /// Executions that ended.
     pub ended: Vec<ExecutionId>,
     /// Sessions whose leases changed.
     pub sessions: Vec<SessionId>,
@@ -370,7 +360,6 @@ pub struct Description {
 /// The root secret that a store keeps.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RootSecret {
-    /// The secret.
     pub bytes: Vec<u8>,
     /// The place where it is kept.
     pub place: SecretPlace,

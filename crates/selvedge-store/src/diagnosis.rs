@@ -41,7 +41,6 @@ impl fmt::Display for Level {
 pub struct Finding {
     /// The stable name of the check, such as `schema`.
     pub check: &'static str,
-    /// The importance.
     pub level: Level,
     /// The state that the check found, as a sentence without a full stop.
     pub message: String,

@@ -39,7 +39,6 @@ pub fn within_page<T>(
     })
 }
 
-/// A page of a list.
 #[derive(Clone, Debug, Default)]
 pub struct ListPage {
     /// The executions, newest first.

@@ -47,7 +47,6 @@ pub struct ProjectedEvent {
 /// The changes of an attempt. At least one of start and end is there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProjectedAttempt {
-    /// The execution.
     pub execution: ExecutionId,
     /// The index of the attempt.
     pub attempt: u32,
@@ -59,7 +58,6 @@ pub struct ProjectedAttempt {
     pub end: Option<ProjectedEnd>,
 }
 
-/// The start of an attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProjectedStart {
     /// The lease under which it runs.
@@ -82,7 +80,6 @@ pub struct ProjectedEnd {
 /// The right to write the projection, for a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProjectionLease {
-    /// The server.
     pub owner: Uuid,
     /// The time for which the lease is taken, in milliseconds.
     pub ttl_ms: i64,

@@ -42,6 +42,8 @@
 //! - [`events`] explains subscriptions to the event log;
 //! - [`limits`], [`schedules`], [`webhooks`] and [`waitpoints`] have the settings and views of these objects.
 
+#![warn(missing_docs)]
+
 mod address;
 mod connection;
 mod engine;

@@ -160,7 +160,6 @@ impl Client {
         check_accepted(&submitted.results)
     }
 
-    /// Submits a flow.
     pub async fn submit_flow(&self, graph: &GraphDraft) -> Result<FlowId, Error> {
         #[derive(Deserialize)]
         struct Accepted {
@@ -193,7 +192,6 @@ impl Client {
         self.report(active, worker, Some(claim)).await
     }
 
-    /// Completes executions.
     pub async fn complete(&self, active: &[ActiveExecution], worker: &BenchWorker) -> Result<(), Error> {
         self.report(active, worker, None).await.map(drop)
     }

@@ -13,7 +13,6 @@ use std::time::Duration;
 pub struct TestBed {
     /// The floor, measured just before.
     pub floor: Floor,
-    /// The engine.
     pub engine: Engine,
     /// The transport to the engine.
     pub target: Target,

@@ -14,7 +14,6 @@ const DIMENSION: &str = "tokens";
 /// The requirements of an execution.
 #[derive(Clone, Debug)]
 pub struct Requirements {
-    /// The lane.
     pub lane: String,
     /// The capabilities that its worker must offer.
     pub capabilities: Vec<String>,
@@ -25,7 +24,6 @@ pub struct Requirements {
 /// The usage that a worker reports with every completion, in the same call.
 #[derive(Clone, Debug)]
 pub struct ReportedUsage {
-    /// The budget.
     pub budget: Name,
     /// The amounts by dimension.
     pub amounts: Amounts,

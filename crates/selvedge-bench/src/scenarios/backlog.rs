@@ -70,9 +70,7 @@ const COPY: &str = "
 
 /// Selects a waiting row of the first class.
 const WAITING_ROW: &str = "select id, class from executions where state = 0 order by class limit 1";
-/// Selects a suspended row.
 const SUSPENDED_ROW: &str = "select id, class from executions where state = 4 limit 1";
-/// Selects a completed row.
 const COMPLETED_ROW: &str = "select id, class from executions where state = 10 limit 1";
 
 /// Runs the scenario: on the small store first, then on the large one.

@@ -23,7 +23,6 @@ use std::time::{Duration, Instant};
 const BATCH: usize = 1000;
 /// The goal for the light tenant: a multiple of the time without the heavy tenant, plus milliseconds.
 const GOAL: (f64, f64) = (2.0, 20.0);
-/// The duration of a handler.
 const HANDLER: Duration = Duration::from_millis(5);
 
 /// The parameters of the scenario.
@@ -54,8 +53,10 @@ enum Tenant {
 enum Tenants {
     /// Two fairness keys of one lane.
     Keys(Target),
-    /// Two namespaces.
-    Namespaces { heavy: Namespace, light: Namespace },
+    Namespaces {
+        heavy: Namespace,
+        light: Namespace,
+    },
 }
 
 /// A worker that serves both tenants.
@@ -184,7 +185,6 @@ impl SharedWorker {
         }
     }
 
-    /// Completes executions.
     async fn complete(&self, active: &[TenantExecution]) -> Result<(), Error> {
         let (SharedWorker::Keys(_, worker) | SharedWorker::Namespaces(_, worker)) = self;
         for (target, execution) in active {

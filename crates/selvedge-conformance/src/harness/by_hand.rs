@@ -69,7 +69,6 @@ pub fn counts(of: &[(StateName, i32)]) -> Counts {
     counts
 }
 
-/// Inserts flows.
 pub async fn insert_flows(harness: &Harness, flows: &[Flow]) {
     let mut flows_inserted = flows.to_vec();
     flows_inserted.sort_by_key(|flow| flow.id);
@@ -193,7 +192,6 @@ pub async fn insert(harness: &Harness, rows: &[Execution]) {
     harness.save(inserting(rows)).await;
 }
 
-/// Writes sessions.
 pub async fn put_sessions(harness: &Harness, sessions: &[Session]) {
     let mut sessions = sessions.to_vec();
     sessions.sort_by_key(|session| session.id);

@@ -34,7 +34,6 @@ const ALL: u32 = 100_000;
 pub struct FlowHarness {
     /// The harness of the store.
     pub harness: Harness,
-    /// The flow.
     pub id: FlowId,
 }
 

@@ -164,7 +164,6 @@ impl Harness {
         rows.rows.into_iter().map(|stored| stored.execution.id).collect()
     }
 
-    /// Configures a gate.
     pub async fn configure(&self, gate: &GateName, config: Config) -> Configured {
         self.try_configure(gate, Some(config)).await.expect("it is configured")
     }

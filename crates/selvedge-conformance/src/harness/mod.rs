@@ -188,7 +188,6 @@ impl Harness {
         self.store.now().await.expect("the time is read")
     }
 
-    /// Submits an execution.
     pub async fn submit(&self, draft: Draft) -> Execution {
         self.submit_all(vec![draft]).await.remove(0)
     }

@@ -178,7 +178,6 @@ pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs rules with a runner.
 pub async fn run_with<T: RuleGroup>(
     runner: &dyn RuleRunner,
     rules: T,
@@ -207,7 +206,6 @@ pub fn decision_of<T: RuleGroup>(rules: T) -> Box<dyn Decision> {
 /// A rule that ends or reopens an execution, run with the execution's downstreams loaded, so that the change is
 /// propagated in the same transaction.
 pub struct WithDownstreams<R> {
-    /// The rule.
     pub rule: R,
     /// The execution that ends or reopens.
     pub of: ExecutionId,
@@ -238,7 +236,6 @@ impl<R: Rule> Rule for WithDownstreams<R> {
 
 /// A rule that is decided on the cached row of an execution, regardless of its own profile.
 pub struct WithCachedRow<R> {
-    /// The rule.
     pub rule: R,
     /// The kind of access to the execution.
     pub touch: Touch,

@@ -32,7 +32,6 @@ impl Sketch {
         self
     }
 
-    /// Edits the draft of one node.
     pub fn node(mut self, name: &str, edit: impl FnOnce(&mut Draft)) -> Self {
         let node = self.0.graph.nodes.iter_mut().find(|node| node.name == name);
         edit(&mut node.expect("the sketch has the node").draft);

@@ -79,7 +79,6 @@ enum Decided {
     Refused,
 }
 
-/// The reference.
 struct Reference {
     interval_ms: i64,
     overlap: Overlap,

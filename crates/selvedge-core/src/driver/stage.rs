@@ -7,13 +7,10 @@
 pub enum Stage {
     /// API keys, for their revocation.
     ApiKeys,
-    /// Bulk jobs.
     BulkJobs,
-    /// Webhooks.
     Webhooks,
     /// Rows of the inbox, skipping those that another transaction has locked.
     Inbox,
-    /// Schedules.
     Schedules,
     /// Advisory locks on flows, which serialise their growth.
     Growth,
@@ -23,7 +20,6 @@ pub enum Stage {
     /// instead would cost every transaction. If two transactions deadlock here, the database aborts one, which is
     /// retried.
     LateExecutions,
-    /// Outbox rows.
     Outbox,
     /// Lanes with limits.
     Lanes,

@@ -32,7 +32,6 @@ pub struct HistoryLine {
     pub at: Timestamp,
     /// The operator who caused it, if one did.
     pub actor: Option<Name>,
-    /// The change.
     pub fact: Fact,
 }
 
@@ -40,7 +39,6 @@ pub struct HistoryLine {
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct History(Vec<u8>);
 
-/// The end of an attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttemptEnd {
     /// The digest of the report that ended it; none if no report did.

@@ -79,7 +79,6 @@ pub struct Spec {
     /// Retries, timeouts, deadline and retention.
     #[serde(skip_serializing_if = "is_default")]
     pub policy: Policy,
-    /// The idempotency key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<Name>,
     /// The time from submission during which the idempotency key returns this execution, in milliseconds.
@@ -88,7 +87,6 @@ pub struct Spec {
     /// The uniqueness key: at most one execution that has not ended has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unique_while_active: Option<Name>,
-    /// Its debounce.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub debounce: Option<Debounce>,
     /// The digest of the submission. Kept only where the submission may be repeated: with an id from the caller, and
@@ -174,7 +172,6 @@ impl Detail {
         self.interruptions.saturating_sub(self.interruptions_before_progress)
     }
 
-    /// Records progress.
     pub(crate) fn note_progress(&mut self) {
         self.interruptions_before_progress = self.interruptions;
     }
@@ -297,7 +294,6 @@ pub enum DueKind {
 }
 
 impl DueKind {
-    /// All kinds.
     pub const ALL: [DueKind; 6] = [
         Self::Delay,
         Self::Deadline,

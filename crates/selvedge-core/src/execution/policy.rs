@@ -23,7 +23,6 @@ pub enum FailureClass {
 }
 
 impl FailureClass {
-    /// All classes.
     pub const ALL: [FailureClass; 4] =
         [Self::Transient, Self::Permanent, Self::Infrastructure, Self::Timeout];
 

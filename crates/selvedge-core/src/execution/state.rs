@@ -27,7 +27,6 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// All outcomes.
     pub const ALL: [Outcome; 5] =
         [Self::Completed, Self::Failed, Self::Cancelled, Self::Expired, Self::Skipped];
 
@@ -103,17 +102,11 @@ impl Lease {
 /// A state without its data, as the transition table and the indexes of stores use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum StateName {
-    /// See [`State::WaitingDependencies`].
     WaitingDependencies,
-    /// See [`State::Waiting`].
     Waiting,
-    /// See [`State::Delayed`].
     Delayed,
-    /// See [`State::Active`].
     Active,
-    /// See [`State::Suspended`].
     Suspended,
-    /// See [`State::Held`].
     Held,
     /// Ended as completed.
     Completed,

@@ -58,7 +58,6 @@ impl When {
 /// and restarts its delay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Debounce<Key = Name> {
-    /// The key.
     pub key: Key,
     /// The time without a further submission after which the execution may start, in milliseconds.
     pub delay_ms: i64,
@@ -396,7 +395,6 @@ pub fn check_priority(pointer: &str, priority: i64) -> Result<i16, Refusal> {
     })
 }
 
-/// Checks capabilities.
 pub fn check_capabilities(pointer: &str, capabilities: &[String]) -> Result<BTreeSet<Name>, Refusal> {
     if capabilities.len() > CAPABILITIES_LIMIT {
         let count = capabilities.len();

@@ -91,7 +91,6 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// All causes.
     pub const ALL: [Cause; 37] = [
         Cause::Submit,
         Cause::DelayOver,
@@ -136,7 +135,6 @@ impl Cause {
 /// A line of the table: `cause` takes an execution from any state in `from` to any state in `to`.
 #[derive(Debug)]
 pub struct Transition {
-    /// The cause.
     pub cause: Cause,
     /// The states before the change; empty if the cause creates the execution.
     pub from: &'static [StateName],

@@ -11,7 +11,6 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// All codes.
             pub const ALL: &[Code] = &[$(Code::$name,)*];
 
             /// Returns the name in the API.
@@ -41,7 +40,6 @@ codes! {
     Suspended = "suspended",
     /// A wait of its suspension has a timeout.
     SuspensionTimeout = "suspension_timeout",
-    /// Its lane is paused.
     LanePaused = "lane_paused",
     /// Its lane has a new limit and counts the executions that are already active.
     LaneCounting = "lane_counting",

@@ -57,13 +57,11 @@ impl Reason {
 pub enum ReferenceKind {
     /// A lane, by name.
     Lane,
-    /// A concurrency key.
     ConcurrencyKey,
     /// A quota, by name.
     Quota,
     /// A budget, by name.
     Budget,
-    /// A fairness key.
     FairnessKey,
     /// An execution, by id.
     Execution,

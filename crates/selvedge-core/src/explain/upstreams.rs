@@ -65,7 +65,6 @@ fn group(join: &Join) -> String {
     format!("{wanted}: {}", edges.join(", "))
 }
 
-/// Names an upstream.
 fn name(upstream: &Execution) -> String {
     upstream.node().map_or_else(|| "an upstream".to_owned(), |node| format!("“{node}”"))
 }

@@ -77,7 +77,6 @@ pub enum Fact {
         /// The state that follows.
         next: Next,
     },
-    /// Its lease expired.
     LeaseExpired {
         /// The lease that ended.
         lease: LeaseRef,
@@ -132,7 +131,6 @@ pub enum Fact {
         /// The end of the grace period.
         until: Timestamp,
     },
-    /// Its deadline passed.
     DeadlinePassed {
         /// The lease that ended with it, if the execution was active.
         lease: Option<LeaseRef>,
@@ -172,11 +170,9 @@ pub enum Fact {
     },
     /// A heartbeat renewed leases.
     Renewed {
-        /// The worker.
         worker: Name,
         /// The worker's instance.
         instance: Name,
-        /// The renewed leases.
         leases: Vec<RenewedLease>,
     },
     /// An operator asked a worker to drain.
@@ -200,7 +196,6 @@ pub enum Fact {
         edges: Vec<EdgeUpdate>,
         /// The group's policy.
         policy: JoinPolicy,
-        /// The decision.
         decision: GroupDecision,
         /// The state that follows.
         next: Next,
@@ -244,7 +239,6 @@ pub enum Fact {
         /// The execution that spawned them, if one did.
         parent: Option<ExecutionId>,
     },
-    /// A flow ended.
     FlowEnded {
         /// The flow's final state.
         state: FlowState,
@@ -276,7 +270,6 @@ pub enum Fact {
         number: u32,
         /// The signal's name.
         name: Name,
-        /// The sender.
         source: Name,
         /// The id and name of the waitpoint through which it was delivered, if it was.
         waitpoint: Option<(WaitpointId, Name)>,
@@ -321,7 +314,6 @@ pub enum Fact {
         /// The time at which it expires; none if it does not.
         expires_at: Option<Timestamp>,
     },
-    /// A waitpoint expired.
     WaitpointExpired {
         /// The waitpoint's id.
         waitpoint: WaitpointId,
@@ -357,7 +349,6 @@ pub enum Fact {
     },
     /// A gate refused the execution and holds it.
     Held {
-        /// The gate.
         gate: GateName,
         /// The gate's reason.
         reason: String,
@@ -366,24 +357,20 @@ pub enum Fact {
     },
     /// The gate that held the execution released it.
     Admitted {
-        /// The gate.
         gate: GateName,
     },
     /// An operator configured a gate.
     GateConfigured {
-        /// The gate.
         gate: GateName,
     },
     /// An operator removed the configuration of a gate.
     GateRemoved {
-        /// The gate.
         gate: GateName,
     },
     /// A budget that the execution spends from is exhausted, and the execution was stopped.
     Breached {
         /// The lease that ended.
         lease: LeaseRef,
-        /// The budget.
         gate: GateName,
         /// The state that follows.
         next: Next,
@@ -392,7 +379,6 @@ pub enum Fact {
     },
     /// Usage was charged to a budget.
     Spent {
-        /// The budget.
         gate: GateName,
         /// The execution that spent it, if one did.
         execution: Option<ExecutionId>,
@@ -401,27 +387,21 @@ pub enum Fact {
     },
     /// A budget reached a limit.
     LimitReached {
-        /// The budget.
         gate: GateName,
-        /// The dimension.
         dimension: String,
-        /// The limit.
         limit: Amount,
-        /// The amount used.
         used: Amount,
         /// True for the hard limit, false for the soft limit.
         hard: bool,
     },
     /// The usage of a budget was reset to zero.
     BudgetReset {
-        /// The budget.
         gate: GateName,
         /// The new period.
         period: u32,
     },
     /// A lane whose limit was set counts the active execution.
     Adopted {
-        /// The lane.
         gate: GateName,
     },
     /// Its worker acknowledged the request to cancel, which ended the execution.
@@ -468,14 +448,12 @@ pub enum Fact {
     },
     /// An operator started a bulk job.
     BulkJobStarted {
-        /// The job.
         job: BulkJobId,
         /// The name of its action.
         action: String,
     },
     /// A bulk job has met all its executions, or was stopped.
     BulkJobEnded {
-        /// The job.
         job: BulkJobId,
         /// The name of its state.
         state: String,
@@ -491,11 +469,8 @@ pub enum Fact {
         /// The new end of the delay.
         until: Timestamp,
     },
-    /// A webhook changed.
     WebhookChanged {
-        /// The name of the webhook.
         webhook: Name,
-        /// The change.
         change: WebhookChange,
     },
     /// An operator created or changed a schedule.
@@ -525,14 +500,12 @@ pub enum Fact {
     ScheduleSkipped {
         /// The schedule's name.
         schedule: Name,
-        /// The time.
         scheduled_at: Timestamp,
     },
     /// The submission of a schedule was refused.
     ScheduleRefused {
         /// The schedule's name.
         schedule: Name,
-        /// The time.
         scheduled_at: Timestamp,
         /// The code of the refusal.
         code: String,
@@ -547,7 +520,6 @@ pub enum Fact {
         id: Uuid,
         /// The stable code of the reason.
         code: String,
-        /// The reason.
         detail: String,
         /// The JSON pointer to the refused field.
         pointer: Option<String>,

@@ -65,7 +65,6 @@ pub enum SuspensionNotice {
 /// An edge after a change of its upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EdgeUpdate {
-    /// The upstream.
     pub upstream: ExecutionId,
     /// The edge's new resolution.
     pub edge: Edge,
@@ -74,7 +73,6 @@ pub struct EdgeUpdate {
 /// A lease renewed by a heartbeat.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RenewedLease {
-    /// The execution.
     pub execution: ExecutionId,
     /// The lease's id.
     pub id: LeaseId,

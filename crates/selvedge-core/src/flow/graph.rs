@@ -16,7 +16,6 @@ use std::collections::HashMap;
 pub struct GraphNode {
     /// The node's name, unique in its flow.
     pub name: Name,
-    /// The execution.
     pub execution: ExecutionId,
     /// The execution's state.
     pub state: StateName,
@@ -38,7 +37,6 @@ pub struct GraphEdge {
 /// The group of all edges into one node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GraphGroup {
-    /// The name of the node.
     pub node: Name,
     /// The number of edges that must hold.
     pub policy: JoinPolicy,
@@ -52,7 +50,6 @@ pub struct GraphGroup {
     pub decision: GroupDecision,
 }
 
-/// The graph of a flow.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct FlowGraph {
     /// The members, in the order of their submission.
@@ -68,7 +65,6 @@ pub struct FlowGraph {
 /// A link between two nodes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Link<'a> {
-    /// An edge.
     Edge(&'a GraphEdge),
     /// A parent and a child that it spawned.
     Spawned,
@@ -78,7 +74,6 @@ pub enum Link<'a> {
 pub(super) struct Member<'a> {
     /// The current row.
     pub row: &'a Execution,
-    /// The state.
     pub state: StateName,
     /// The number of edges into it. Edges are only added.
     pub upstreams: usize,

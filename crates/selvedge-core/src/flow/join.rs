@@ -22,7 +22,6 @@ pub enum EdgeCondition {
 }
 
 impl EdgeCondition {
-    /// All conditions.
     pub const ALL: [EdgeCondition; 4] =
         [Self::Success, Self::Failure, Self::FailureOrSkipped, Self::Finished];
 
@@ -112,7 +111,6 @@ impl OnSatisfied {
 /// The number of edges of a group that must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum JoinPolicy {
-    /// All edges.
     #[default]
     AllOf,
     /// At least one edge.
@@ -132,7 +130,6 @@ pub enum JoinPolicy {
 /// The decision of an edge group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum GroupDecision {
-    /// Undecided.
     #[default]
     Pending,
     /// The downstream runs.
@@ -228,7 +225,6 @@ pub struct Join {
     pub policy: JoinPolicy,
     /// The edges into the execution.
     pub edges: Vec<Edge>,
-    /// The decision of the group.
     pub decision: GroupDecision,
 }
 

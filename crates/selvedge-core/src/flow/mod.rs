@@ -59,7 +59,6 @@ impl AddAssign for Counts {
     }
 }
 
-/// The state of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub enum FlowState {
     /// A member is live, or the final state is not decided yet.
@@ -74,7 +73,6 @@ pub enum FlowState {
 }
 
 impl FlowState {
-    /// All states.
     pub const ALL: [FlowState; 4] = [Self::Running, Self::Completed, Self::Failed, Self::Cancelled];
 
     /// Returns the name in the API.
@@ -162,7 +160,6 @@ pub struct FlowSpec {
     pub deadline_at: Option<Timestamp>,
     /// The time for which the flow and its members are kept after its end, in milliseconds.
     pub retention_ms: i64,
-    /// The idempotency key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<Name>,
     /// The end of the window in which the idempotency key returns this flow. The flow is kept at least until then.
@@ -264,7 +261,6 @@ impl Flow {
 /// Selects flows. All given conditions must match.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowFilter {
-    /// The namespace.
     pub namespace: NamespaceId,
     /// The states; empty means all.
     pub states: Vec<FlowState>,

@@ -22,7 +22,6 @@ pub enum OutboxKind {
 }
 
 impl OutboxKind {
-    /// All kinds.
     pub const ALL: [OutboxKind; 5] = [Self::Edges, Self::Siblings, Self::Children, Self::Flow, Self::Parent];
 
     /// Returns the number under which stores keep this kind. Never changes.
@@ -51,7 +50,6 @@ pub struct OutboxName {
     pub kind: OutboxKind,
 }
 
-/// An outbox row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutboxRow {
     /// The key of the row.

@@ -39,7 +39,6 @@ pub struct Past {
 /// A moment at which the graph of a flow changed: all changes of one transaction, or of several at the same time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moment {
-    /// The time.
     pub at: Timestamp,
     /// The number of changes.
     pub changes: u32,

@@ -41,16 +41,13 @@ pub struct EdgeDraft {
 pub struct GroupDraft {
     /// The name of the node.
     pub node: String,
-    /// The policy of the group.
     pub policy: JoinPolicy,
 }
 
 /// Unchecked nodes, edges and edge groups.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct GraphDraft {
-    /// The nodes.
     pub nodes: Vec<NodeDraft>,
-    /// The edges.
     pub edges: Vec<EdgeDraft>,
     /// The edge groups whose policy is not `all_of`.
     pub groups: Vec<GroupDraft>,
@@ -69,7 +66,6 @@ pub struct PlannedNode {
     pub digest: u64,
 }
 
-/// One end of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EdgeEnd {
     /// A node of the same call, by its index.
@@ -81,9 +77,7 @@ pub enum EdgeEnd {
 /// A valid edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PlannedEdge {
-    /// The upstream.
     pub from: EdgeEnd,
-    /// The downstream.
     pub to: EdgeEnd,
     /// The condition under which the edge holds.
     pub when: EdgeCondition,

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 /// An edge, as its downstream stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Upstream {
-    /// The upstream.
     pub execution: ExecutionId,
     /// The condition under which the edge holds.
     pub when: EdgeCondition,
@@ -20,7 +19,6 @@ pub struct Upstream {
 /// An edge, as its upstream stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Downstream {
-    /// The downstream.
     pub execution: ExecutionId,
     /// The index of the edge among the downstream's upstreams.
     pub edge: u32,
@@ -29,7 +27,6 @@ pub struct Downstream {
 /// A spawned child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Child {
-    /// The child.
     pub execution: ExecutionId,
     /// True if the child continues when its parent ends with an outcome other than completed.
     pub detached: bool,
@@ -86,7 +83,6 @@ pub struct Node {
     /// A delay, counted from the time at which the node could otherwise be claimed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<When>,
-    /// The deadline of the flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow_deadline_at: Option<Timestamp>,
 }

@@ -15,7 +15,6 @@ pub const WEIGHT_MAX: u32 = 1_000_000;
 /// Maximum number of dimensions of a budget, and of a set of amounts.
 pub const DIMENSIONS_MAX: usize = 64;
 
-/// The state of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LaneState {
@@ -29,7 +28,6 @@ pub enum LaneState {
 }
 
 impl LaneState {
-    /// All states.
     pub const ALL: [LaneState; 3] = [Self::Active, Self::Paused, Self::Draining];
 
     /// Returns the state's name in the API.
@@ -81,7 +79,6 @@ pub enum BudgetScope {
 }
 
 impl BudgetScope {
-    /// All scopes.
     pub const ALL: [BudgetScope; 3] = [Self::Namespace, Self::Flow, Self::Lane];
 
     /// Returns the scope's name in the API.
@@ -113,7 +110,6 @@ pub enum OnHard {
 }
 
 impl OnHard {
-    /// All policies.
     pub const ALL: [OnHard; 3] = [Self::Hold, Self::Suspend, Self::Fail];
 
     /// Returns the policy's name in the API.

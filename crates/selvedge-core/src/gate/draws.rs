@@ -40,7 +40,6 @@ pub struct BudgetDraw<'a> {
     pub whole: GateName,
     /// The part of the budget that counts for the execution; none for the whole.
     pub part: Option<Name>,
-    /// Amounts to reserve.
     pub reserve: &'a Amounts,
 }
 
@@ -84,7 +83,6 @@ pub fn reserved<'a>(row: &'a Execution, slots: &'a Slots) -> impl Iterator<Item 
 
 /// A slot or a reserve that a claim has taken from a gate.
 pub enum Taken<'a> {
-    /// A slot of a gate.
     Slot(GateName),
     /// Amounts reserved in a budget.
     Reserve(GateName, &'a Amounts),

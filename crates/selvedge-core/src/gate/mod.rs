@@ -26,7 +26,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The kind of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GateKind {
@@ -43,7 +42,6 @@ pub enum GateKind {
 }
 
 impl GateKind {
-    /// All kinds.
     pub const ALL: [GateKind; 5] = [Self::Lane, Self::Key, Self::Quota, Self::Budget, Self::Fair];
 
     /// Returns the kind's name in the API.
@@ -82,9 +80,7 @@ pub struct GateId(pub i64);
 /// The full name of a gate.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GateName {
-    /// The namespace.
     pub namespace: NamespaceId,
-    /// The kind of the gate.
     pub kind: GateKind,
     /// The name of the lane, quota or budget, or the text of the key.
     pub name: Name,
@@ -144,7 +140,6 @@ pub type Amounts = BTreeMap<String, Amount>;
 /// The row of a gate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gate {
-    /// The name of the gate.
     pub name: GateName,
     /// Version of the row. Every change raises it by one.
     pub version: u32,
@@ -240,7 +235,6 @@ pub struct Looked {
 /// A refusal by a gate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shut {
-    /// The reason.
     pub why: HoldReason,
     /// Time at which the gate may admit again, if known.
     pub until: Option<Timestamp>,
@@ -266,7 +260,6 @@ pub enum HoldReason {
     Rate(Rate),
     /// The hard limit of a budget leaves too little.
     Budget {
-        /// The dimension.
         dimension: String,
         /// Amount spent in this period.
         used: Amount,
@@ -544,7 +537,6 @@ pub struct RequiredGates {
     /// Budgets, each with the amounts to reserve: the estimated maximum that the execution spends.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub budgets: Vec<(Name, Amounts)>,
-    /// Quotas.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub quotas: Vec<Name>,
     /// The concurrency key, and the maximum number of active executions with it.
@@ -579,10 +571,8 @@ impl RequiredGates {
 pub struct LedgerEntry {
     /// The budget, or a part of it.
     pub gate: GateId,
-    /// The period.
     pub period: u32,
     /// The execution that spent them; none if there was no execution, or it is deleted.
     pub execution: Option<ExecutionId>,
-    /// The amounts spent.
     pub spent: Amounts,
 }

@@ -43,7 +43,6 @@ impl<T> Change<T> {
     }
 }
 
-/// The change of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct RatePatch {
     /// The change of [`Rate::count`].

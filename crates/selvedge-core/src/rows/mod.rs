@@ -38,13 +38,11 @@ pub struct Found {
 /// A lease as a heartbeat reads it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeldLease {
-    /// The execution.
     pub execution: ExecutionId,
     /// The session that holds the lease.
     pub session: SessionId,
     /// The lease's id.
     pub lease_id: LeaseId,
-    /// The epoch of the lease.
     pub epoch: u32,
     /// Time of the claim.
     pub claimed_at: Timestamp,
@@ -87,10 +85,8 @@ impl KeyScope {
     }
 }
 
-/// The name of a key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyName {
-    /// The namespace.
     pub namespace: NamespaceId,
     /// The purpose of the key.
     pub scope: KeyScope,
@@ -121,7 +117,6 @@ impl KeyName {
 /// A key, with the execution or the stored answer that it refers to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyRow {
-    /// The name of the key.
     pub name: KeyName,
     /// The subject that the key stands for; none for the key of a call or of usage.
     pub subject: Option<KeySubject>,
@@ -195,9 +190,7 @@ pub enum ResultChange {
 /// A new execution.
 #[derive(Clone, Debug)]
 pub struct Inserted {
-    /// The row.
     pub execution: Execution,
-    /// The input.
     pub input: Bytes,
     /// The result, if the execution ended in the transaction that inserts it.
     pub result: Option<Bytes>,
@@ -210,7 +203,6 @@ pub struct Updated {
     pub execution: Execution,
     /// The version that the store must still have.
     pub expected_version: u32,
-    /// The change to the result.
     pub result: ResultChange,
     /// The input that replaces the stored one, if there is one.
     pub input: Option<Bytes>,
@@ -221,7 +213,6 @@ pub struct Updated {
 /// A page of history that is moved out of the execution's row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistoryPage {
-    /// The execution.
     pub execution: ExecutionId,
     /// Page number, from 0.
     pub page: u32,
@@ -232,25 +223,20 @@ pub struct HistoryPage {
 /// An entry of the tag index.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TagEntry {
-    /// The namespace.
     pub namespace: NamespaceId,
     /// The tag as `name:value`.
     pub tag: String,
     /// Time at which the execution was submitted.
     pub submitted_at: Timestamp,
-    /// The execution.
     pub execution: ExecutionId,
 }
 
 /// An entry of the index of node names in flows.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeEntry {
-    /// The flow.
     pub flow: FlowId,
-    /// The name of the node.
     pub name: Name,
     /// Time at which the node's execution was submitted.
     pub submitted_at: Timestamp,
-    /// The execution.
     pub execution: ExecutionId,
 }

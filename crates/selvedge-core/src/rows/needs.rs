@@ -149,7 +149,6 @@ impl Queries {
 /// A query for a page of the members of a flow, ordered by time of submission, then by id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Members {
-    /// The flow.
     pub flow: FlowId,
     /// Number of members to skip.
     pub skip: u32,
@@ -178,7 +177,6 @@ pub struct Candidates {
 /// A query for the first executions that a gate holds, in claim order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HeldBy {
-    /// The gate.
     pub gate: GateId,
     /// Maximum number of executions to return.
     pub limit: u32,

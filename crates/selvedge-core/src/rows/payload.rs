@@ -21,7 +21,6 @@ pub fn inline_limit(rows: usize) -> usize {
 /// A payload, or the size of one that is too large to come with its row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Payload {
-    /// The payload.
     Whole(Bytes),
     /// The size of the payload, in bytes.
     Size(usize),
@@ -62,7 +61,6 @@ impl From<Bytes> for Payload {
 /// An upstream or a child of a claimed execution, as the claim carries it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Relative {
-    /// The execution.
     pub execution: ExecutionId,
     /// The name of its node in the flow.
     pub name: Name,
@@ -80,7 +78,6 @@ pub struct Relative {
 /// An upstream or a child as a store returns it. If it is too large to come with its row, error and result are left out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredRelative {
-    /// The relative.
     pub relative: Relative,
     /// The size of the error and the result as they are stored, in bytes. The same whether or not they are left out.
     pub bytes: usize,

@@ -7,14 +7,12 @@ use crate::rows::Needs;
 use crate::rule::{Phase, Profile, Rule};
 use crate::{Name, NamespaceId, Refusal, Timestamp, Work};
 
-/// Creates a key.
 #[derive(Clone, Debug)]
 pub struct CreateApiKey {
     /// The namespace in whose event log the creation is recorded.
     pub namespace: NamespaceId,
     /// The key; the time of its creation is set by the rule.
     pub key: ApiKey,
-    /// The administrator.
     pub actor: Name,
 }
 
@@ -72,11 +70,9 @@ impl Repeatable for CreateApiKey {
 pub struct RevokeApiKey {
     /// The namespace in whose event log the revocation is recorded.
     pub namespace: NamespaceId,
-    /// The key.
     pub id: ApiKeyId,
     /// The namespaces of an administrator who has only some: keys of others are not found. None for all.
     pub within: Option<Vec<Name>>,
-    /// The administrator.
     pub actor: Name,
 }
 
@@ -113,7 +109,6 @@ impl Rule for RevokeApiKey {
 pub struct RemoveNamespaceFromKey {
     /// The namespace in whose event log a revocation is recorded.
     pub namespace: NamespaceId,
-    /// The key.
     pub id: ApiKeyId,
     /// The name of the deleted namespace.
     pub name: Name,

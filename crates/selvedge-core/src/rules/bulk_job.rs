@@ -13,20 +13,15 @@ use crate::{ExecutionId, Name, NamespaceId, Refusal, Timestamp, Work};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Starts a job.
 #[derive(Clone, Debug)]
 pub struct StartBulkJob {
-    /// The id of the job.
     pub id: BulkJobId,
-    /// The namespace.
     pub namespace: NamespaceId,
-    /// The action.
     pub action: Action,
     /// The filter, resolved.
     pub filter: Filter,
     /// The filter as the caller wrote it.
     pub asked: BTreeMap<String, Value>,
-    /// The operator.
     pub actor: Name,
 }
 
@@ -108,7 +103,6 @@ pub struct StartDeletion {
     pub target: NamespaceId,
     /// The name of the namespace to delete.
     pub name: Name,
-    /// The administrator.
     pub actor: Name,
 }
 
@@ -152,11 +146,8 @@ impl Rule for StartDeletion {
 /// would be of no use.
 #[derive(Clone, Debug)]
 pub struct StopBulkJob {
-    /// The namespace.
     pub namespace: NamespaceId,
-    /// The job.
     pub id: BulkJobId,
-    /// The operator.
     pub actor: Name,
 }
 
@@ -296,7 +287,6 @@ impl Rule for AdvanceBulkJob {
 /// Takes a job that no server has advanced for a while, so that others leave it alone. Deletes one that ended long ago.
 #[derive(Clone, Debug)]
 pub struct TakeBulkJob {
-    /// The job.
     pub id: BulkJobId,
 }
 
@@ -332,7 +322,6 @@ impl Rule for TakeBulkJob {
 pub struct EmptyNamespace {
     /// The job as it was read.
     pub job: BulkJob,
-    /// Executions of the namespace.
     pub executions: Vec<ExecutionId>,
     /// The time after which the job continues; none if this server continues it.
     pub pause_ms: Option<i64>,

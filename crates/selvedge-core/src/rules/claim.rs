@@ -37,7 +37,6 @@ const NAMES_MAX: usize = 1000;
 /// A claim as a worker sent it, not yet checked.
 #[derive(Clone, Debug)]
 pub struct ClaimDraft {
-    /// The worker.
     pub worker: String,
     /// The worker's instance.
     pub instance: String,
@@ -116,7 +115,6 @@ fn names(pointer: &str, words: &[String]) -> Result<Vec<Name>, Refusal> {
 pub struct Claim {
     /// The namespace, lanes, kinds and capabilities of the worker.
     pub scope: ClaimScope,
-    /// The worker.
     pub worker: Name,
     /// The worker's instance.
     pub instance: Name,

@@ -16,15 +16,12 @@ pub const DELETE_CHUNK: u32 = 1000;
 /// Requests that a flow be cancelled. The members are cancelled afterwards, chunk by chunk, through the outbox.
 #[derive(Clone, Debug)]
 pub struct CancelFlow {
-    /// The namespace.
     pub namespace: NamespaceId,
-    /// The flow.
     pub flow: FlowId,
     /// The members to cancel.
     pub mode: CancelMode,
     /// The reason, if given.
     pub reason: Option<String>,
-    /// The operator.
     pub actor: Name,
 }
 
@@ -94,7 +91,6 @@ impl Repeatable for CancelFlow {
 /// Settles the outcome of a flow that has no live member.
 #[derive(Clone, Copy, Debug)]
 pub struct SettleFlow {
-    /// The flow.
     pub flow: FlowId,
 }
 
@@ -161,7 +157,6 @@ fn may_have_failures(flow: &Flow, counts: &Counts) -> bool {
 /// Deletes a flow with its members once its retention is over, one chunk in each transaction.
 #[derive(Clone, Copy, Debug)]
 pub struct ForgetFlow {
-    /// The flow.
     pub flow: FlowId,
     /// Deletes the flow although its retention is not over: its namespace is deleted.
     pub at_once: bool,
@@ -176,7 +171,6 @@ impl ForgetFlow {
 /// The reply to the deletion of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forgotten {
-    /// The flow.
     pub flow: FlowId,
     /// There are more members to delete.
     pub goes_on: bool,

@@ -50,7 +50,6 @@ pub fn identify(reports: &[Report], work: &Work) -> Vec<FrameIdentity> {
     identities
 }
 
-/// Checks the data of a frame.
 pub fn check(data: &Bytes) -> Result<(), Refusal> {
     if data.len() > FRAME_LIMIT {
         let (pointer, limit, actual) = ("/data".into(), FRAME_LIMIT as u64, data.len() as u64);

@@ -16,7 +16,6 @@ use std::collections::HashMap;
 /// Adds nodes and edges to a flow.
 #[derive(Clone, Debug)]
 pub struct Grow {
-    /// The namespace.
     pub namespace: NamespaceId,
     /// The flow to extend.
     pub flow: FlowId,

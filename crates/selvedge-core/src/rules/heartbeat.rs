@@ -21,10 +21,8 @@ use std::collections::{BTreeSet, HashMap};
 /// Maximum number of leases that one heartbeat names.
 pub const LEASES_MAX: usize = 10_000;
 
-/// A heartbeat.
 #[derive(Clone, Debug)]
 pub struct Heartbeat {
-    /// The namespace.
     pub namespace: NamespaceId,
     /// The worker's instance.
     pub instance: Name,
@@ -37,7 +35,6 @@ pub struct Heartbeat {
     pub waits_since: Option<Timestamp>,
 }
 
-/// The reply to a heartbeat.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct HeartbeatReply {
     /// The renewed leases.

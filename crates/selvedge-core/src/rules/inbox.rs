@@ -15,26 +15,20 @@ use uuid::Uuid;
 /// Takes a row of the inbox in.
 #[derive(Clone, Debug)]
 pub struct TakeIn {
-    /// The row.
     pub number: InboxNumber,
-    /// The namespace.
     pub namespace: NamespaceId,
     /// The id that the caller got.
     pub id: Uuid,
     /// The caller, as events name it.
     pub actor: Option<Name>,
-    /// The request.
     pub request: InboxRequest,
 }
 
 /// The request of a row.
 #[derive(Clone, Debug)]
 pub enum InboxRequest {
-    /// Submits one execution.
     Execution(Submit),
-    /// Submits a flow.
     Flow(Box<SubmitFlow>),
-    /// The request is invalid.
     Invalid(Refusal),
 }
 
@@ -108,18 +102,14 @@ impl TakeIn {
 pub enum InboxChange {
     /// Takes it in again, for example once a missing budget exists.
     Retry,
-    /// Deletes it.
     Delete,
 }
 
 /// Changes a refused row.
 #[derive(Clone, Debug)]
 pub struct ChangeInboxRow {
-    /// The name of the namespace.
     pub namespace: Name,
-    /// The row.
     pub number: InboxNumber,
-    /// The change.
     pub change: InboxChange,
 }
 

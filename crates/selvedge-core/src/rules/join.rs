@@ -19,7 +19,6 @@ pub const CHUNK: usize = 500;
 pub struct UpstreamChange {
     /// The index of the edge among the downstream's upstreams.
     pub edge: u32,
-    /// The generation of the upstream.
     pub generation: u32,
     /// The outcome of the upstream; none while it is live.
     pub outcome: Option<Outcome>,

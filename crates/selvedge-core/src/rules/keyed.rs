@@ -33,9 +33,7 @@ pub trait Repeatable: Rule<Reply = Result<<Self as Repeatable>::Done, Refusal>> 
 /// A rule with the idempotency key of its call, if it has one.
 #[derive(Clone, Debug)]
 pub struct Keyed<R> {
-    /// The key.
     pub call_key: Option<CallKey>,
-    /// The rule.
     pub rule: R,
     /// Stores refusals too, so that a repeated call is refused again whatever has changed since. For the steps of a call
     /// that takes several transactions; a call of one transaction that is refused has done nothing and may be repeated.
@@ -45,7 +43,6 @@ pub struct Keyed<R> {
 /// A reply, and whether the same call was answered before.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answered<T> {
-    /// The reply.
     pub done: T,
     /// True if a call with the same key was answered before: this one changed nothing.
     pub duplicate: bool,
@@ -100,7 +97,6 @@ impl<T: Clone + Serialize + DeserializeOwned + Send + 'static> Plan for T {}
 /// Fixes the steps of a call that takes several transactions, under the key of the call.
 #[derive(Clone, Debug)]
 pub struct FixPlan<P> {
-    /// The namespace.
     pub namespace: NamespaceId,
     /// The steps, as this call would take them.
     pub plan: P,

@@ -41,7 +41,6 @@ use serde::{Serialize, de::DeserializeOwned};
 /// A caller's idempotency key for one call, and the digest of the call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallKey {
-    /// The key.
     pub key: crate::Name,
     /// Digest of the call's content.
     pub digest: u64,
@@ -75,7 +74,6 @@ impl CallKey {
         })
     }
 
-    /// Stores the answer of a call.
     fn store<A: Serialize>(&self, namespace: NamespaceId, answer: &A, work: &mut Work) {
         work.put_key(KeyRow {
             name: self.key_name(namespace),

@@ -24,15 +24,11 @@ const REASON_LIMIT: usize = 4096;
 /// An action of an operator on an execution.
 #[derive(Clone, Debug)]
 pub struct Operate {
-    /// The namespace.
     pub namespace: NamespaceId,
-    /// The execution.
     pub execution: ExecutionId,
-    /// The operator.
     pub actor: Name,
     /// The version that the execution must have. Default: any.
     pub if_version: Option<u32>,
-    /// The action.
     pub action: Action,
 }
 
@@ -66,10 +62,7 @@ pub enum Action {
     /// Resume a suspended execution.
     Resume,
     /// Revoke the token of a waitpoint.
-    RevokeWaitpoint {
-        /// The waitpoint.
-        waitpoint: WaitpointId,
-    },
+    RevokeWaitpoint { waitpoint: WaitpointId },
     /// Issue a new token of a waitpoint.
     ReissueWaitpoint(Reissue),
     /// Change the tags.
@@ -417,7 +410,6 @@ fn mark_flow(row: &Execution, work: &mut Work) {
 /// An action on one of many executions, or its rehearsal.
 #[derive(Clone, Debug)]
 pub struct OperateInBulk {
-    /// The action.
     pub operate: Operate,
     /// True to change nothing and only report what the action would do.
     pub dry_run: bool,

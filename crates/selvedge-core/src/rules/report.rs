@@ -34,7 +34,6 @@ pub const MESSAGE_LIMIT: usize = 64 * 1024;
 /// The proof of a lease that a worker presents with every report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fence {
-    /// The execution.
     pub execution: ExecutionId,
     /// The index of the attempt.
     pub attempt: u32,
@@ -69,7 +68,6 @@ pub enum Op {
     Fail {
         /// The error message.
         message: String,
-        /// The class of the failure.
         class: FailureClass,
         /// The time until the retry, in milliseconds. Default: the back-off of the policy.
         retry_after_ms: Option<i64>,
@@ -97,7 +95,6 @@ pub enum Op {
     Spawn(Box<Spawn>),
     /// Appends a frame to the stream of the attempt.
     Frame {
-        /// The kind of frame.
         kind: FrameKind,
         /// The retention of the frame.
         mode: FrameMode,
@@ -124,7 +121,6 @@ pub enum Op {
 /// A report of a worker.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The namespace.
     pub namespace: NamespaceId,
     /// The fence of the lease.
     pub fence: Fence,

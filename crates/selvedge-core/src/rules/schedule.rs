@@ -35,13 +35,11 @@ fn no_schedule(name: &Name) -> Refusal {
 /// Creates or replaces a schedule.
 #[derive(Clone, Debug)]
 pub struct SaveSchedule {
-    /// The schedule.
     pub name: ScheduleName,
     /// The specification, which was checked.
     pub spec: Arc<ScheduleSpec>,
     /// The version that the schedule must have; none if it need not exist, or may have any.
     pub expected_version: Option<u32>,
-    /// The operator.
     pub actor: Name,
 }
 
@@ -50,7 +48,6 @@ pub struct SaveSchedule {
 pub enum SaveReply {
     /// The schedule was saved.
     Saved {
-        /// The schedule.
         schedule: Box<Schedule>,
         /// True if it did not exist before.
         created: bool,
@@ -112,9 +109,7 @@ impl Rule for SaveSchedule {
 /// Deletes a schedule. Executions and flows that it submitted stay.
 #[derive(Clone, Debug)]
 pub struct DeleteSchedule {
-    /// The schedule.
     pub name: ScheduleName,
-    /// The operator.
     pub actor: Name,
 }
 
@@ -145,16 +140,11 @@ impl Rule for DeleteSchedule {
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]
 pub enum PreparedRun {
-    /// An execution.
     Execution {
-        /// The submission.
         submission: Submission,
-        /// Its class.
         class: ClassId,
     },
-    /// A flow.
     Flow {
-        /// The submission.
         submission: FlowSubmission,
         /// The nodes and edges.
         plan: GraphPlan,
@@ -255,15 +245,12 @@ fn emit_run(work: &mut Work, name: &ScheduleName, run: &Run, actor: Option<Name>
 /// Submits a run at once, also if the schedule is paused or a run lives.
 #[derive(Clone, Debug)]
 pub struct RunSchedule {
-    /// The schedule.
     pub name: ScheduleName,
-    /// The submission.
     pub prepared: PreparedRun,
     /// The id of the execution or flow.
     pub id: Uuid,
     /// The time of the run, before its transaction: the store's.
     pub at: Timestamp,
-    /// The operator.
     pub actor: Name,
 }
 
@@ -327,7 +314,6 @@ impl Repeatable for RunSchedule {
 /// Decides the times of a schedule that are due.
 #[derive(Clone, Debug)]
 pub struct FireSchedule {
-    /// The schedule.
     pub name: ScheduleName,
     /// The version of the specification from which the submission was prepared.
     pub spec_version: u32,
@@ -473,7 +459,6 @@ impl Rule for FireSchedule {
 /// again and again.
 #[derive(Clone, Debug)]
 pub struct WakeSchedule {
-    /// The schedule.
     pub name: ScheduleName,
 }
 

@@ -36,15 +36,9 @@ pub struct SignalDraft {
 #[derive(Clone)]
 pub enum SignalSender {
     /// A caller of the namespace.
-    Caller {
-        /// The namespace.
-        namespace: NamespaceId,
-        /// The source of the signal.
-        source: Name,
-    },
+    Caller { namespace: NamespaceId, source: Name },
     /// The holder of a waitpoint's token.
     TokenHolder {
-        /// The waitpoint.
         waitpoint: WaitpointId,
         /// The presented token.
         token: String,
@@ -52,14 +46,7 @@ pub enum SignalSender {
         secret: Arc<Secret>,
     },
     /// An operator who answers in place of the holder of the token. The signal has the source of the waitpoint.
-    Operator {
-        /// The namespace.
-        namespace: NamespaceId,
-        /// The waitpoint.
-        waitpoint: WaitpointId,
-        /// The operator.
-        actor: Name,
-    },
+    Operator { namespace: NamespaceId, waitpoint: WaitpointId, actor: Name },
 }
 
 /// Hides the token.
@@ -78,7 +65,6 @@ impl fmt::Debug for SignalSender {
 pub struct Deliver {
     /// The receiving execution.
     pub execution: ExecutionId,
-    /// The sender.
     pub sender: SignalSender,
     /// The signal's name; none for the name of the waitpoint.
     pub name: Option<Name>,

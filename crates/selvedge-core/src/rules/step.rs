@@ -12,7 +12,6 @@ use bytes::Bytes;
 pub struct StepDraft {
     /// The name, unique in its execution.
     pub name: Name,
-    /// The kind of step.
     pub kind: StepKind,
     /// The result: JSON, kept byte for byte.
     pub result: Bytes,

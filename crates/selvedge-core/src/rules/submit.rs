@@ -18,9 +18,7 @@ use std::sync::Arc;
 /// Submits executions. Each is accepted or refused on its own.
 #[derive(Clone, Debug)]
 pub struct Submit {
-    /// The namespace.
     pub namespace: NamespaceId,
-    /// The submissions.
     pub items: Vec<SubmitItem>,
     /// The caller, as events name it.
     pub actor: Option<Name>,
@@ -44,7 +42,6 @@ pub struct SubmitItem {
 /// The reply to an accepted submission.
 #[derive(Clone, Debug)]
 pub struct Submitted {
-    /// The execution.
     pub execution: Execution,
     /// True if the execution existed before.
     pub duplicate: bool,

@@ -218,11 +218,9 @@ fn open_step(
 /// The waits that end although their conditions do not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForcedWaits {
-    /// No wait.
     None,
     /// The wait at this index.
     One(usize),
-    /// All waits.
     All,
 }
 

@@ -13,9 +13,7 @@ use crate::{DueKind, Execution, ExecutionId, FailureClass, Outcome, Refusal, Sta
 /// Fires a timer of an execution if it is due.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FireTimer {
-    /// The execution.
     pub execution: ExecutionId,
-    /// The timer to fire.
     pub timer: Timer,
 }
 
@@ -35,7 +33,6 @@ pub enum TimerReply {
     Fired,
     /// Another transaction has locked the row, or fired the timer before.
     Superseded,
-    /// The timer is not due.
     NotDue,
 }
 

@@ -14,7 +14,6 @@ use std::fmt;
 /// A waitpoint as a worker requests it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaitpointDraft {
-    /// The name.
     pub name: Name,
     /// The source of signals delivered through it. Default: the waitpoint's name.
     pub source: Option<Name>,
@@ -254,7 +253,6 @@ pub fn revoke(row: &Execution, id: WaitpointId, actor: Name, work: &mut Work) ->
 /// The request of an operator for a new token of a waitpoint.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reissue {
-    /// The waitpoint.
     pub waitpoint: WaitpointId,
     /// The time until the waitpoint expires, in milliseconds. Default: its expiry stays.
     pub expires_ms: Option<i64>,
@@ -325,7 +323,6 @@ pub struct RotateTokenKeys {
     pub grace_ms: i64,
     /// The fingerprint of the root secret from which the new key is derived.
     pub fingerprint: i64,
-    /// The operator.
     pub actor: Name,
 }
 

@@ -22,11 +22,9 @@ use crate::{Name, NamespaceId, Refusal, Session, SessionId, Work};
 /// Puts a lease back: the execution waits for a worker again.
 #[derive(Clone, Debug)]
 pub struct PutBack {
-    /// The namespace.
     pub namespace: NamespaceId,
     /// The fence of the lease.
     pub fence: Fence,
-    /// The reason.
     pub why: PutBackReason,
 }
 
@@ -35,7 +33,6 @@ pub struct PutBack {
 pub enum PutBackReason {
     /// The reply to the claim never reached the worker.
     Orphaned,
-    /// The worker departed.
     WorkerDeparted,
 }
 
@@ -70,11 +67,9 @@ impl Rule for PutBack {
 /// Asks a worker to drain: its claims return nothing, and the replies to its heartbeats ask it to drain.
 #[derive(Clone, Debug)]
 pub struct Drain {
-    /// The namespace.
     pub namespace: NamespaceId,
     /// The worker's instance.
     pub instance: Name,
-    /// The operator.
     pub actor: Name,
 }
 
@@ -168,7 +163,6 @@ pub(super) fn supersede(sessions: Vec<Session>, incarnation: &Name, work: &mut W
 /// Registers the incarnation that a claim names, before the claim is decided.
 #[derive(Clone, Debug)]
 pub struct BeginIncarnation {
-    /// The claim.
     pub claim: Claim,
 }
 
@@ -211,7 +205,6 @@ impl Rule for BeginIncarnation {
 /// Records the departure of a worker.
 #[derive(Clone, Debug)]
 pub struct Depart {
-    /// The namespace.
     pub namespace: NamespaceId,
     /// The worker's instance.
     pub instance: Name,

@@ -37,9 +37,7 @@ const LOOK_MS: (i64, i64) = (1000, 30_000);
 /// The key of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScheduleName {
-    /// The namespace.
     pub namespace: NamespaceId,
-    /// The name.
     pub name: Name,
 }
 
@@ -57,7 +55,6 @@ pub enum Overlap {
 }
 
 impl Overlap {
-    /// All values.
     pub const ALL: [Overlap; 3] = [Overlap::Allow, Overlap::Skip, Overlap::Queue];
 
     /// Returns the word for it.
@@ -79,7 +76,6 @@ impl Overlap {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CatchUp {
-    /// Passes them.
     #[default]
     None,
     /// Fires the last one.
@@ -89,7 +85,6 @@ pub enum CatchUp {
 }
 
 impl CatchUp {
-    /// All values.
     pub const ALL: [CatchUp; 3] = [CatchUp::None, CatchUp::One, CatchUp::All];
 
     /// Returns the word for it.
@@ -119,16 +114,13 @@ impl CatchUp {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Template {
-    /// An execution.
     Execution(Box<Draft>),
-    /// A flow.
     Flow(Box<FlowDraft>),
 }
 
 /// The part of a schedule that a caller saves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScheduleSpec {
-    /// The times.
     pub timing: Timing,
     /// The execution or flow to submit.
     pub submit: Template,
@@ -186,7 +178,6 @@ impl ScheduleSpec {
 /// The schedule and the time that submitted an execution or a flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scheduled {
-    /// The name of the schedule.
     #[serde(rename = "name")]
     pub schedule: Name,
     /// The time that fired.
@@ -200,9 +191,7 @@ pub struct Scheduled {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunSubject {
-    /// An execution.
     Execution(ExecutionId),
-    /// A flow.
     Flow(FlowId),
 }
 
@@ -233,7 +222,6 @@ pub struct Run {
     /// True if a caller asked for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub manual: bool,
-    /// The result.
     pub result: RunResult,
 }
 
@@ -264,10 +252,8 @@ pub struct ScheduleState {
     pub refused: u64,
 }
 
-/// A schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    /// The key.
     pub name: ScheduleName,
     /// Raised by every change.
     pub version: u32,
@@ -369,7 +355,6 @@ impl Schedule {
         std::iter::successors(first, |at| times.next_after(*at)).take(count).collect()
     }
 
-    /// Adds a run.
     pub fn add_run(&mut self, run: Run) {
         match &run.result {
             RunResult::Started(subject) => {

@@ -41,7 +41,6 @@ pub enum Timing {
 /// The times of a schedule, ready to be asked.
 #[derive(Clone, Debug)]
 pub enum Times {
-    /// See [`Timing::Cron`].
     Cron(Cron, TimeZone),
     /// See [`Timing::Interval`]: the interval and the anchor, in milliseconds.
     Interval(i64, i64),
@@ -50,11 +49,8 @@ pub enum Times {
 /// A part of [`Timing`] that is wrong, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WrongTiming {
-    /// The expression.
     Expression(String),
-    /// The time zone.
     TimeZone(String),
-    /// The interval.
     Interval(String),
 }
 

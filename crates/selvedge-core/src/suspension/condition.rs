@@ -21,12 +21,10 @@ pub enum Distinct {
     Signals,
     /// The name of the waitpoint through which the signal was delivered.
     Waitpoints,
-    /// The sender.
     Sources,
 }
 
 impl Distinct {
-    /// All properties.
     pub const ALL: [Distinct; 3] = [Self::Signals, Self::Waitpoints, Self::Sources];
 
     /// Returns the name in the API.
@@ -88,7 +86,6 @@ pub enum Condition {
     },
     /// Holds once a gate admits the execution again. Only the engine itself creates this condition.
     Gate {
-        /// The gate.
         gate: GateName,
         /// True once the gate admits the execution.
         open: bool,
@@ -102,7 +99,6 @@ pub struct IncomingSignal<'a> {
     pub number: u32,
     /// The signal's name.
     pub name: &'a Name,
-    /// The sender.
     pub source: &'a Name,
     /// The name of the waitpoint through which it was delivered, if it was.
     pub waitpoint: Option<&'a Name>,

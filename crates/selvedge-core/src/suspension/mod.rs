@@ -42,7 +42,6 @@ pub enum OnTimeout {
 }
 
 impl OnTimeout {
-    /// All actions.
     pub const ALL: [OnTimeout; 5] = [Self::Fail, Self::Cancel, Self::Expire, Self::Resume, Self::Escalate];
 
     /// Returns the name in the API.
@@ -78,7 +77,6 @@ impl OnTimeout {
 pub enum ResumedBy {
     /// A condition held.
     Condition,
-    /// An operator resumed it.
     Operator,
     /// A wait timed out.
     Timeout,
@@ -100,7 +98,6 @@ impl ResumedBy {
 pub struct WaitDraft {
     /// The step that records the end of the wait. Default: none.
     pub step: Option<(Name, StepKind)>,
-    /// The condition to wait for.
     pub condition: Condition,
     /// The timeout, in milliseconds from the first suspension for the step. Default: none.
     pub timeout_ms: Option<i64>,

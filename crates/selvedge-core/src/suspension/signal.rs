@@ -28,7 +28,6 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// All effects.
     pub const ALL: [Effect; 3] = [Self::Buffered, Self::Counted, Self::Resumed];
 
     /// Returns the name in the API.
@@ -60,7 +59,6 @@ pub struct Signal {
     pub number: u32,
     /// The signal's name.
     pub name: Name,
-    /// The sender.
     pub source: Name,
     /// The id and name of the waitpoint through which it was delivered, if it was.
     pub waitpoint: Option<(WaitpointId, Name)>,

@@ -14,7 +14,6 @@ pub const STEPS_MAX: u32 = 10_000;
 /// them.
 pub const RECORD_LIMIT: u64 = 16 * 1024 * 1024;
 
-/// The kind of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub enum StepKind {
     /// Work that was done.
@@ -33,7 +32,6 @@ pub enum StepKind {
 }
 
 impl StepKind {
-    /// All kinds.
     pub const ALL: [StepKind; 6] = [Self::Step, Self::Sleep, Self::Wait, Self::Spawn, Self::Join, Self::Race];
 
     /// Returns the name in the API.
@@ -67,13 +65,11 @@ impl StepKind {
 /// A step of an execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// The execution.
     pub execution: ExecutionId,
     /// The position in the order in which steps were begun, from 1.
     pub number: u32,
     /// The name, unique in its execution.
     pub name: Name,
-    /// The kind of step.
     pub kind: StepKind,
     /// The index of the attempt that recorded it or began to wait for it.
     pub attempt: u32,
@@ -85,7 +81,6 @@ pub struct Step {
     pub result: Option<Bytes>,
 }
 
-/// The result of a wait.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WaitResult {
     /// The reason why the wait ended.

@@ -15,7 +15,6 @@ pub const CHOICES_MAX: usize = 100;
 /// The longest prompt of a waitpoint, in bytes.
 pub const PROMPT_LIMIT: usize = 4096;
 
-/// The id of a waitpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WaitpointId(pub Uuid);
@@ -26,7 +25,6 @@ impl fmt::Display for WaitpointId {
     }
 }
 
-/// The state of a waitpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WaitpointState {
     /// It accepts a delivery until it expires.
@@ -81,18 +79,13 @@ impl WaitpointState {
 /// A state of a waitpoint without its data, as filters and the indexes of stores use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WaitpointStateName {
-    /// See [`WaitpointState::Open`].
     Open,
-    /// See [`WaitpointState::Delivered`].
     Delivered,
-    /// See [`WaitpointState::Expired`].
     Expired,
-    /// See [`WaitpointState::Revoked`].
     Revoked,
 }
 
 impl WaitpointStateName {
-    /// All states.
     pub const ALL: [WaitpointStateName; 4] = [Self::Open, Self::Delivered, Self::Expired, Self::Revoked];
 
     /// Returns the name in the API.
@@ -124,7 +117,6 @@ impl WaitpointStateName {
 /// Selects waitpoints of a namespace. All given conditions must match.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaitpointFilter {
-    /// The namespace.
     pub namespace: NamespaceId,
     /// The state; none for all.
     pub state: Option<WaitpointStateName>,
@@ -160,12 +152,10 @@ pub struct WaitpointPosition {
     pub id: WaitpointId,
 }
 
-/// A waitpoint.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Waitpoint {
     /// The waitpoint's id.
     pub id: WaitpointId,
-    /// The namespace.
     pub namespace: NamespaceId,
     /// The execution that receives the signal.
     pub execution: ExecutionId,

@@ -30,7 +30,6 @@ impl fmt::Display for DeliveryId {
     }
 }
 
-/// The state of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DeliveryState {
     /// It failed and is tried again, or it waits for an earlier event of the same execution.
@@ -42,7 +41,6 @@ pub enum DeliveryState {
 }
 
 impl DeliveryState {
-    /// All variants.
     pub const ALL: [DeliveryState; 3] = [Self::Pending, Self::Delivered, Self::Dead];
 
     /// Returns the public word.
@@ -74,18 +72,13 @@ impl DeliveryState {
     }
 }
 
-/// A delivery.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delivery {
-    /// The webhook.
     pub webhook: WebhookId,
     /// The number of the delivery, in the order of the log. 0 until it is saved.
     pub number: u64,
-    /// The id.
     pub id: DeliveryId,
-    /// The state.
     pub state: DeliveryState,
-    /// Everything else.
     pub detail: DeliveryDetail,
     /// The event as JSON, byte for byte as it is sent. Empty in a list without bodies.
     pub body: Bytes,
@@ -150,7 +143,6 @@ impl Delivery {
 pub struct Attempted {
     /// The delivery as it was before the attempt.
     pub delivery: Delivery,
-    /// The outcome.
     pub outcome: Outcome,
 }
 
@@ -163,7 +155,6 @@ pub enum Outcome {
     Failed {
         /// The status of the response, if there was one.
         status: Option<u16>,
-        /// The reason.
         error: String,
     },
     /// There was no attempt, because an earlier event of the same execution is still to be delivered.

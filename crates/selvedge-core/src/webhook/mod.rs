@@ -50,29 +50,22 @@ impl fmt::Display for WebhookId {
 /// The name of a webhook in its namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WebhookName {
-    /// The namespace.
     pub namespace: NamespaceId,
-    /// The name.
     pub name: Name,
 }
 
-/// A webhook.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Webhook {
-    /// The name.
     pub name: WebhookName,
     /// The version of the row.
     pub version: u32,
-    /// Everything else.
     pub detail: WebhookDetail,
 }
 
 /// The part of a webhook's row that no index needs. Stored as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WebhookDetail {
-    /// The id.
     pub id: WebhookId,
-    /// The configuration.
     pub config: WebhookConfig,
     /// The reason of a pause; none while events are delivered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -157,7 +150,6 @@ pub struct WebhookFilter {
     pub tag: Option<(String, String)>,
 }
 
-/// The reason of a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseReason {
@@ -172,7 +164,6 @@ pub enum PauseReason {
 }
 
 impl PauseReason {
-    /// All variants.
     pub const ALL: [PauseReason; 4] = [Self::Operator, Self::Failing, Self::Gone, Self::DeadLetters];
 
     /// Returns the public word.
@@ -189,7 +180,6 @@ impl PauseReason {
 /// A key that signs deliveries. The secret is derived from the root secret with this fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SigningKey {
-    /// The number of the key.
     pub number: u32,
     /// The fingerprint of the root secret.
     pub fingerprint: i64,

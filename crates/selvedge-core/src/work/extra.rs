@@ -9,7 +9,6 @@ pub(crate) struct ExecutionExtra {
     pub input: Option<Payload>,
     /// The input was replaced.
     pub replaces_input: bool,
-    /// The change to the result.
     pub result: ResultChange,
     /// The flow or the wiring changed. They are written only if this is set.
     pub rewired: bool,

@@ -12,7 +12,6 @@ pub(crate) fn all<R: Kind>(table: &mut Table<R>, rows: Vec<R>) {
     }
 }
 
-/// Adds executions.
 pub(crate) fn executions(table: &mut Table<Execution>, rows: Vec<Execution>) {
     for row in rows {
         execution(table, row);

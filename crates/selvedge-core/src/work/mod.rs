@@ -363,7 +363,6 @@ impl Work {
         }
     }
 
-    /// Replaces the input of an execution.
     pub fn replace_input(&mut self, id: ExecutionId, input: Bytes) {
         if let Some(entry) = self.tables.executions.entry_mut(&id) {
             entry.extra.input = Some(input.into());

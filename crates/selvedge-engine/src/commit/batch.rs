@@ -19,7 +19,6 @@ pub struct Batch {
 
 /// A batch after its transaction.
 pub struct FinishedBatch {
-    /// The tasks of the batch.
     pub tasks: Vec<Box<dyn CommitTask>>,
     /// The waiting claims that the transaction took along.
     pub handed_over: Vec<Box<dyn CommitTask>>,

@@ -22,7 +22,6 @@ pub enum LaneChange {
     Submitted,
     /// An attempt started after it had waited for this long, in microseconds.
     Started(i64),
-    /// An attempt ended.
     AttemptEnded {
         /// The index of its outcome in [`ATTEMPT_OUTCOMES`].
         outcome: usize,
@@ -31,7 +30,6 @@ pub enum LaneChange {
     },
     /// A failed attempt is followed by another one.
     Retried,
-    /// It ended.
     Ended(Outcome),
 }
 

@@ -58,7 +58,6 @@ impl Footprint {
 pub struct QueuedTask {
     /// Time of arrival.
     pub queued_at: Instant,
-    /// The task.
     pub task: Box<dyn CommitTask>,
     /// The flows and gates it needs.
     pub footprint: Footprint,

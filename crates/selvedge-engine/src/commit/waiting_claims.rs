@@ -60,7 +60,6 @@ struct EmptyClaim {
     watermark: Watermark,
     /// The key of the worker's instance.
     instance: SessionId,
-    /// See [`Claim::life`].
     life: Option<u32>,
 }
 

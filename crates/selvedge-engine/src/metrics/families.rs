@@ -28,11 +28,8 @@ pub enum FamilyKind {
 pub struct Family {
     /// The name, without the common prefix.
     pub name: &'static str,
-    /// The kind.
     pub kind: FamilyKind,
-    /// The description.
     pub help: &'static str,
-    /// The samples.
     pub samples: Vec<Sample>,
 }
 
@@ -41,16 +38,12 @@ pub struct Family {
 pub struct Sample {
     /// The labels with their values.
     pub labels: Vec<(&'static str, String)>,
-    /// The value.
     pub value: SampleValue,
 }
 
-/// The value of a sample.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SampleValue {
-    /// A number.
     Number(f64),
-    /// A distribution.
     Distribution(Distribution),
 }
 

@@ -293,7 +293,6 @@ async fn read_budget(
 }
 
 impl Gauges {
-    /// Adds the gauges of a namespace.
     fn add(&mut self, namespace: Gauges) {
         let Gauges { depths, flows, gates, paused, budgets, unmeasured, .. } = namespace;
         self.depths.extend(depths);

@@ -50,7 +50,6 @@ impl Histogram {
         self.sum.fetch_add(value.max(0) as u64, Relaxed);
     }
 
-    /// Adds a duration.
     pub fn add_time(&self, time: Duration) {
         self.add(i64::try_from(time.as_micros()).unwrap_or(i64::MAX));
     }

@@ -25,9 +25,7 @@ const CLASSES_MAX: usize = 100_000;
 pub struct LaneMetrics {
     /// The labels: namespace and lane.
     pub labels: (Name, Name),
-    /// Submitted executions.
     pub submitted: AtomicU64,
-    /// Started attempts.
     pub started: AtomicU64,
     /// Failed attempts that are followed by another one.
     pub retries: AtomicU64,
@@ -64,11 +62,8 @@ impl LaneMetrics {
 pub struct Lane {
     /// A number that identifies the lane in this process.
     pub number: u32,
-    /// The namespace.
     pub namespace: NamespaceId,
-    /// The name.
     pub name: Name,
-    /// The counters.
     pub metrics: Arc<LaneMetrics>,
 }
 

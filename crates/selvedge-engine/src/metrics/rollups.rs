@@ -170,7 +170,6 @@ impl Open {
 pub struct FlushTask(JoinHandle<()>);
 
 impl FlushTask {
-    /// Starts the task.
     pub fn start(metrics: Weak<super::Metrics>, store: Arc<dyn Store>) -> FlushTask {
         FlushTask(tokio::spawn(async move {
             let mut failing = false;

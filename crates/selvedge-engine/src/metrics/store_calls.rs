@@ -16,7 +16,6 @@ pub struct StoreCalls(Slots<CallCounts>);
 /// The counters of one call.
 #[derive(Debug, Default)]
 pub struct CallCounts {
-    /// Ended calls.
     pub calls: AtomicU64,
     /// Calls that failed.
     pub errors: AtomicU64,

@@ -19,9 +19,7 @@ const PAGE: u32 = 500;
 /// An API key that is to be created.
 #[derive(Clone, Debug)]
 pub struct ApiKeyDraft {
-    /// The name of the key.
     pub name: String,
-    /// The role.
     pub role: Role,
     /// The namespaces; `*` alone for every namespace.
     pub namespaces: Vec<String>,

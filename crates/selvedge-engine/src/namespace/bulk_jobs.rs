@@ -14,7 +14,6 @@ use uuid::Uuid;
 /// A bulk job that is to be started.
 #[derive(Clone, Debug)]
 pub struct BulkJobDraft {
-    /// The action.
     pub action: Action,
     /// The executions to act on.
     pub filter: Filter,

@@ -12,7 +12,6 @@ use tokio::time::Instant;
 /// A claim with the time that it may wait for work.
 #[derive(Clone, Debug)]
 pub struct ClaimWait {
-    /// The claim.
     pub claim: ClaimDraft,
     /// The maximum time to wait if there is no work.
     pub wait: Duration,

@@ -41,7 +41,6 @@ pub struct StateCount {
 /// The live executions of a class in a state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassDepth {
-    /// The lane.
     pub lane: Name,
     /// The class; none for a pool of classes.
     pub class: Option<Class>,

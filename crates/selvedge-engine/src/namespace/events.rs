@@ -53,7 +53,6 @@ pub struct PublicEvent {
     pub kind: &'static str,
     /// The time of the transaction.
     pub at: Timestamp,
-    /// The namespace.
     pub namespace: Name,
     /// The execution, if the event concerns one.
     pub execution: Option<ExecutionId>,
@@ -67,7 +66,6 @@ pub struct PublicEvent {
     pub data: Value,
 }
 
-/// A page of events.
 #[derive(Clone, Debug)]
 pub struct EventPage {
     /// The events, oldest first.
@@ -239,7 +237,6 @@ impl Namespace {
     }
 }
 
-/// A page of the log.
 pub(crate) struct LogPage {
     /// The entries behind the position.
     pub backlog: Backlog,

@@ -27,7 +27,6 @@ pub struct View {
     pub stored: Stored,
     /// The lane, kind and capabilities of the execution.
     pub class: Class,
-    /// The name of the namespace.
     pub namespace: Name,
     /// True if the execution is waiting and its lane is paused. Read only for waiting executions.
     pub lane_is_paused: bool,
@@ -36,7 +35,6 @@ pub struct View {
 /// The gate that holds an execution, and why.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeldReason {
-    /// The gate.
     pub gate: GateName,
     /// The reason, for people.
     pub message: String,
@@ -100,7 +98,6 @@ impl View {
 /// The end of an execution.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// The outcome.
     pub outcome: Outcome,
     /// The result, if the execution completed with one.
     pub result: Option<bytes::Bytes>,

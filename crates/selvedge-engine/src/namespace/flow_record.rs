@@ -19,12 +19,9 @@ pub struct FlowRecord {
     pub incomplete: usize,
 }
 
-/// A member of a flow.
 #[derive(Clone, Debug)]
 pub struct FlowMember {
-    /// The row.
     pub row: Execution,
-    /// The kind.
     pub kind: Name,
     /// The lines of its history, oldest first.
     pub lines: Vec<HistoryLine>,

@@ -32,7 +32,6 @@ const RESULTS_MAX: usize = 100;
 /// A flow, and the executions of the nodes that a call added.
 #[derive(Clone, Debug)]
 pub struct GrownFlow {
-    /// The flow.
     pub flow: Flow,
     /// The name and the execution of each node of the call, in its order.
     pub executions: Vec<(Name, ExecutionId)>,
@@ -45,14 +44,12 @@ pub struct GrownFlow {
 pub struct FlowView {
     /// The row. A lone execution is its own flow and is shown as one.
     pub flow: Flow,
-    /// The name of the namespace.
     pub namespace: Name,
 }
 
 /// The end of a flow.
 #[derive(Clone, Debug)]
 pub struct FlowEnded {
-    /// The flow.
     pub flow: Flow,
     /// The ends of the nodes without downstreams, by name; at most 100.
     pub results: Vec<(Name, Ended)>,

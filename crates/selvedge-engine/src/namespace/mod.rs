@@ -85,7 +85,6 @@ impl Namespace {
         Namespace { actor: Some(actor), ..self }
     }
 
-    /// The name of the namespace.
     pub fn name(&self) -> &Name {
         &self.name
     }

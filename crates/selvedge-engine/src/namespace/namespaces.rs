@@ -50,7 +50,6 @@ const EMPTY_MAX: usize = 10_000;
 struct EmptyNamespace {
     scope: ClaimScope,
     watermark: Watermark,
-    /// See [`Claim::life`].
     life: Option<u32>,
     /// The time at which the namespace was asked, which renewed the session there.
     asked_at: Instant,

@@ -25,7 +25,6 @@ pub enum BulkTarget {
 /// An action on many executions.
 #[derive(Clone, Debug)]
 pub struct Bulk {
-    /// The action.
     pub action: Action,
     /// The executions to act on.
     pub target: BulkTarget,

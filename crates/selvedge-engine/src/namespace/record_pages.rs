@@ -13,7 +13,6 @@ pub struct RecordPage<T> {
     pub is_cut: bool,
 }
 
-/// The limit of a page.
 #[derive(Clone, Copy)]
 pub(super) struct RecordLimit {
     /// The maximum number of records.

@@ -20,7 +20,6 @@ const READ_AT_ONCE: u32 = 20;
 /// A run of a schedule, with the state of what it submitted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunView {
-    /// The run.
     pub run: Run,
     /// The state of the execution or flow, and its outcome if it has ended. None if the run started nothing, or if that was
     /// deleted.

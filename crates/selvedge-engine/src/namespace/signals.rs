@@ -81,7 +81,6 @@ fn shown(place: &SecretPlace) -> String {
 /// A waitpoint as the holder of its token sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaitpointLook {
-    /// The waitpoint.
     pub waitpoint: Waitpoint,
     /// Its state now.
     pub state: WaitpointStateName,

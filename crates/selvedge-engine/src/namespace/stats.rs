@@ -30,7 +30,6 @@ pub struct LaneMinute {
     pub minute_at: Timestamp,
     /// The lane; none for the lanes beyond those that a server counts separately.
     pub lane: Option<Name>,
-    /// The counts.
     pub rollup: Rollup,
 }
 

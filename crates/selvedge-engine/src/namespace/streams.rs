@@ -23,7 +23,6 @@ const PAGE_BYTES: usize = 1024 * 1024;
 /// Frames of one attempt.
 #[derive(Clone, Debug)]
 pub struct Frames {
-    /// The attempt.
     pub attempt: u32,
     /// The frames, in order.
     pub frames: Vec<Frame>,

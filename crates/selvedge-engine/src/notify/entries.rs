@@ -73,7 +73,6 @@ impl EntryReader {
 /// A position in the log, with the mark of its entry where it is known.
 #[derive(Clone, Copy, Debug)]
 pub struct Position {
-    /// The position.
     pub cursor: Cursor,
     /// The mark of the cursor's entry. None for a cursor of an earlier version, and for an entry that is no longer in the
     /// log.

@@ -22,7 +22,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// An item of a subscription.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Notice {
-    /// An event.
     Event(Box<PublicEvent>),
     /// The log cannot be read for now. Every event after the cursor follows when it can be read again.
     Break {

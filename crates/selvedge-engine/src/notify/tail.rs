@@ -54,7 +54,6 @@ pub struct Tail {
 pub enum Segment {
     /// All entries after a number, up to the last one read.
     Read {
-        /// The number.
         after: i64,
         /// The entries. The tail alone keeps them: a subscriber that is too slow to find them reads the log itself.
         run: Weak<EntryRun>,

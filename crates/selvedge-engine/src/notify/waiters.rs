@@ -70,7 +70,6 @@ impl Waiters {
         self.wake(Key::Stream(id));
     }
 
-    /// Wakes the waiters of an instance.
     pub fn wake_instance(&self, key: SessionId) {
         self.wake(Key::Instance(key));
     }

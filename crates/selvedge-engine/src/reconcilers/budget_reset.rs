@@ -3,6 +3,5 @@
 use super::scans::gates::{DueGates, GateScan};
 use std::time::Duration;
 
-/// Resets budgets.
 pub const BUDGET_RESET: GateScan =
     GateScan { name: "budget_reset", interval: Duration::from_millis(1000), gates: DueGates::EndedPeriods };

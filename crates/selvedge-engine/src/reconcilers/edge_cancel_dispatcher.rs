@@ -4,7 +4,6 @@ use super::scans::outbox::OutboxScan;
 use selvedge_core::outbox::OutboxKind;
 use std::time::Duration;
 
-/// Cancels siblings.
 pub const EDGE_CANCEL_DISPATCHER: OutboxScan = OutboxScan {
     name: "edge_cancel_dispatcher",
     kinds: &[OutboxKind::Siblings],

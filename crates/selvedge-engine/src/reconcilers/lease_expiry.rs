@@ -9,7 +9,6 @@ use selvedge_core::rules::timer::Timer;
 use selvedge_store::Overview;
 use std::time::Duration;
 
-/// Expires leases.
 pub struct LeaseExpiry;
 
 #[async_trait]

@@ -73,7 +73,6 @@ fn all(event_views: bool) -> Vec<Arc<dyn Reconciler>> {
     ]
 }
 
-/// A reconciler.
 #[async_trait]
 pub trait Reconciler: Send + Sync + 'static {
     /// Its name, as operators and metrics show it.

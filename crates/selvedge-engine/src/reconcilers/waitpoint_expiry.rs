@@ -4,7 +4,6 @@ use super::scans::due::DueScan;
 use selvedge_core::DueKind;
 use std::time::Duration;
 
-/// Expires waitpoints.
 pub const WAITPOINT_EXPIRY: DueScan = DueScan {
     name: "waitpoint_expiry",
     kind: DueKind::WaitpointExpiry,

@@ -33,7 +33,6 @@ pub struct Fields<'a> {
 /// The reason why a body has no fields.
 #[derive(Clone, Debug, PartialEq)]
 pub enum InvalidBody {
-    /// It is not JSON.
     NotJson(String),
     /// It is JSON, but not an acceptable object.
     Refused(Refusal),
@@ -41,7 +40,6 @@ pub enum InvalidBody {
 
 /// An entry of an object whose names the caller chooses.
 pub struct Entry<'a> {
-    /// The name of the entry.
     pub name: String,
     /// The JSON pointer of the value.
     pub pointer: String,

@@ -59,9 +59,7 @@ pub enum Check {
 /// Checks certificates during handshakes.
 #[derive(Debug)]
 pub struct Verifier {
-    /// The check.
     pub check: Check,
-    /// The algorithms.
     pub provider: Arc<CryptoProvider>,
 }
 

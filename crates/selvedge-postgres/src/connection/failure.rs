@@ -85,7 +85,6 @@ pub enum Verdict {
     Unavailable,
     /// As `Unavailable`; probably the address of the store is wrong.
     CheckAddress,
-    /// A defect.
     Internal,
 }
 

@@ -23,7 +23,6 @@ const MARK: &str = "selvedge.session";
 /// The number of comparisons of two connections. One suffices unless others use the pooler at the same time.
 const ROUNDS: u32 = 10;
 
-/// The refusal.
 const REFUSED: &str = "the address leads to a connection pooler in transaction mode, which gives every transaction another \
                        session; Selvedge needs sessions of its own: connect to PostgreSQL directly, or let the pooler lend \
                        whole sessions (PgBouncer: pool_mode = session)";

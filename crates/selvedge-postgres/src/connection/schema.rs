@@ -9,7 +9,6 @@ use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow, Transaction};
 
-/// A migration.
 struct Migration {
     version: i32,
     /// The oldest program that can use the schema afterwards, named by the newest migration that it knows.

@@ -26,7 +26,6 @@ const KEYS_MAX: usize = 10_000;
 pub struct Entry {
     /// The holder of the key.
     pub principal: Principal,
-    /// The digest of the key.
     pub digest: KeyDigest,
     /// The time until which the entry is believed, and at which it is to be refreshed, in milliseconds of [`Keys`].
     believed_until: AtomicU64,

@@ -20,7 +20,6 @@ pub struct Principal {
     pub id: Option<ApiKeyId>,
     /// The name in events.
     pub name: Name,
-    /// The role.
     pub role: Role,
     scope: Scope,
     /// Names of the key whose namespaces do not exist, or are being deleted.
@@ -29,9 +28,7 @@ pub struct Principal {
 
 /// The namespaces in which a role applies, as far as they exist.
 enum Scope {
-    /// Every namespace.
     Every,
-    /// One namespace.
     One(Namespace),
     /// Several namespaces, with their weights.
     Several(Arc<Namespaces>),
@@ -150,7 +147,6 @@ pub fn unknown(name: &Name) -> Problem {
 
 /// The namespaces of a request.
 pub enum Picked {
-    /// One namespace.
     One(Namespace),
     /// All namespaces of a key that has several.
     Several(Arc<Namespaces>),

@@ -28,10 +28,8 @@ const COOKIE: &str = "selvedge-session";
 /// The longest life of a session, in milliseconds: 12 hours.
 const LIFE_MS: i64 = 12 * 3600 * 1000;
 
-/// A session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// The digest of the key.
     pub digest: KeyDigest,
     /// The time of its end.
     expires_at: Timestamp,

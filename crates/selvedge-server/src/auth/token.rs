@@ -17,7 +17,6 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The holder of a token.
 pub struct TokenHolder {
     address: IpAddr,
     auth: Arc<Auth>,

@@ -42,7 +42,6 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
 
-/// The limits of connections.
 #[derive(Clone, Debug)]
 pub struct ConnectionLimits {
     /// The maximum number of open connections. Default: 10 000.

@@ -9,9 +9,7 @@ use serde_json::Value;
 pub enum Node {
     /// Null, a boolean, a number or a string; or an example, whose order does not matter.
     Value(Value),
-    /// An array.
     List(Vec<Node>),
-    /// An object.
     Object(Vec<(String, Node)>),
 }
 

@@ -25,7 +25,6 @@ const OF_BODIES: [Code; 5] =
 
 /// An operation: a method of a path.
 pub struct Operation {
-    /// The method.
     pub method: &'static str,
     /// The path, with its parameters in braces.
     pub path: &'static str,
@@ -216,7 +215,6 @@ impl Operation {
         self.answers(200, "A page of the list.", answer(fields))
     }
 
-    /// Adds problems.
     pub fn also(mut self, codes: impl IntoIterator<Item = Code>) -> Self {
         for code in codes {
             if !self.problems.contains(&code) {

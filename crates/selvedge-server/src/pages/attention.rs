@@ -64,7 +64,6 @@ pub struct Situation<'a> {
     pub depths: &'a [ClassDepth],
     /// The names of paused lanes.
     pub paused: &'a [Name],
-    /// The workers.
     pub workers: &'a [WorkerView],
     /// The rollups of the last hour.
     pub hour: &'a LastHour,

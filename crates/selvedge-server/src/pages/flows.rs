@@ -64,7 +64,6 @@ pub async fn page(caller: Caller, mut query: Query) -> HandlerResult {
     Ok(page.response(Some(&Viewer::of(&caller)), content))
 }
 
-/// Lists flows.
 pub fn table(flows: &[FlowView], now: Timestamp) -> Markup {
     if flows.is_empty() {
         return empty("No flows", html! { p { "Submit one with " code { "POST /v1/flows" } "." } });

@@ -5,7 +5,6 @@ use serde_json::Value;
 
 /// A form in a dialog.
 pub struct Dialog<'a> {
-    /// The id of the dialog.
     pub id: &'a str,
     /// The title, unless the button that opens it gives another.
     pub title: &'a str,

@@ -50,9 +50,7 @@ impl Viewer {
     }
 }
 
-/// A page.
 pub struct Page<'a> {
-    /// The title.
     pub title: &'a str,
     /// The path in the navigation that the page belongs to.
     pub place: &'a str,
@@ -132,7 +130,6 @@ pub fn redirect(path: &str) -> Response {
     response
 }
 
-/// The headers of every page.
 const HEADERS: [(HeaderName, &str); 7] = [
     (header::CONTENT_TYPE, "text/html; charset=utf-8"),
     (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),

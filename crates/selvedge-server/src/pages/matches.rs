@@ -38,7 +38,6 @@ pub fn nothing_so_far(next: &str) -> Markup {
 
 /// A count that may stop early.
 pub struct Matches {
-    /// The number.
     pub count: u64,
     /// True if there may be more.
     pub may_be_more: bool,

@@ -24,9 +24,7 @@ impl Default for Minutes {
 /// The last hour of a namespace.
 #[derive(Default)]
 pub struct LastHour {
-    /// All lanes.
     pub total: Minutes,
-    /// Each lane.
     pub lanes: BTreeMap<Name, Minutes>,
     /// True if there are more rows than are read: some minutes are missing.
     pub is_cut: bool,

@@ -30,13 +30,11 @@ pub struct OverviewData {
     pub counts: Vec<StateCount>,
     /// Matters that need attention.
     pub matters: Vec<Matter>,
-    /// The last hour.
     pub hour: LastHour,
     /// The lanes that are listed, by name.
     pub lanes: Vec<GateView>,
     /// The number of lanes that are not listed.
     pub lanes_left_out: usize,
-    /// The workers.
     pub workers: Vec<WorkerView>,
     /// The newest executions.
     pub executions: Vec<View>,

@@ -148,12 +148,10 @@ pub fn short(id: &impl Display) -> String {
     format!("…{}", &text[text.len().saturating_sub(12)..])
 }
 
-/// Links to an execution.
 pub fn execution_link(id: ExecutionId) -> Markup {
     html! { a.id href=(format!("/executions/{id}")) title=(id) { (short(&id)) } }
 }
 
-/// Links to a flow.
 pub fn flow_link(id: FlowId) -> Markup {
     html! { a.id href=(format!("/flows/{id}")) title=(id) { (short(&id)) } }
 }

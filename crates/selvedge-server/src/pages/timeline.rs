@@ -21,14 +21,12 @@ pub const ROWS_MAX: usize = 200;
 /// The most characters of a row's label.
 const LABEL_MAX: usize = 24;
 
-/// A row.
 #[derive(Default)]
 pub struct Row {
     /// The label on the left.
     pub label: String,
     /// The address that the row links to.
     pub link: Option<String>,
-    /// The spans.
     pub spans: Vec<Span>,
     /// The marks: a time and its description.
     pub marks: Vec<(Timestamp, String)>,
@@ -36,9 +34,7 @@ pub struct Row {
     pub is_critical: bool,
 }
 
-/// A span of a row.
 pub struct Span {
-    /// The beginning.
     pub from: Timestamp,
     /// The end; none if it lasts.
     pub to: Option<Timestamp>,
@@ -81,7 +77,6 @@ impl Scale {
     }
 }
 
-/// Draws rows.
 pub fn draw(label: &str, rows: &[Row], scale: Scale, now: Option<Timestamp>) -> Markup {
     let drawn = &rows[..rows.len().min(ROWS_MAX)];
     let height = AXIS + drawn.len() as f64 * ROW + 4.0;
@@ -155,17 +150,13 @@ fn is_wait(state: StateName) -> bool {
 
 /// The recorded life of an execution.
 pub struct Life<'a> {
-    /// The execution.
     pub row: &'a Execution,
     /// The lines of its history, oldest first.
     pub lines: &'a [HistoryLine],
     /// Its attempts, oldest first.
     pub attempts: &'a [Attempt],
-    /// Its steps.
     pub steps: &'a [Step],
-    /// Its waitpoints.
     pub waitpoints: &'a [Waitpoint],
-    /// Its signals.
     pub signals: &'a [Signal],
     /// The end of its current lease.
     pub lease_until: Option<Timestamp>,

@@ -56,7 +56,6 @@ fn read_from(query: &mut Query) -> Result<Option<From>, Refusal> {
     }
 }
 
-/// Reads the filter of events.
 pub fn read_filter(query: &mut Query) -> Result<EventFilter, Refusal> {
     let types = query.text("types")?.unwrap_or_default();
     let types = types.split(',').map(str::trim).filter(|word| !word.is_empty());

@@ -116,7 +116,6 @@ pub async fn explain(caller: Caller, PathFlow(id): PathFlow, query: Query) -> Ha
     Ok(json::response(StatusCode::OK, |object| views::explanation(object, &explanation)))
 }
 
-/// The formats of a graph.
 const GRAPH_FORMATS: [&str; 3] = ["json", "dot", "svg"];
 
 /// `GET /v1/flows/{id}/graph`: as JSON by default.

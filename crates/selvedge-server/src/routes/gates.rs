@@ -41,7 +41,6 @@ pub fn check_name(name: &str) -> Result<Name, Refusal> {
     Name::parse("/name", name, NAME_LIMIT)
 }
 
-/// Reads a gate.
 pub async fn read(caller: &Caller, kind: GateKind, name: &str) -> Result<GateSnapshot, Problem> {
     let view = caller.namespace.gate(kind, name).await?;
     Ok(GateSnapshot { view, now: caller.namespace.now().await? })

@@ -42,7 +42,6 @@ use std::panic::AssertUnwindSafe;
 pub use executions::BATCH_MAX;
 pub use table::{Route, Routes};
 
-/// The result of a handler.
 pub type HandlerResult = Result<Response, Problem>;
 
 /// Returns the router of the whole API.

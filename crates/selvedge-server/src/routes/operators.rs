@@ -113,7 +113,6 @@ fn check_replay(view: &View, if_version: Option<u32>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Reads the fields of a cancel.
 pub fn read_cancel(fields: &mut Fields<'_>) -> Result<Action, Refusal> {
     let reason = fields.text("reason")?;
     let grace_ms = fields.integer("grace_ms")?.unwrap_or(0);
@@ -140,7 +139,6 @@ pub fn read_tags(fields: &mut Fields<'_>) -> Result<Action, Refusal> {
     Ok(Action::Tag { set, remove })
 }
 
-/// Reads the fields of a reschedule.
 pub fn read_reschedule(fields: &mut Fields<'_>) -> Result<Action, Refusal> {
     let until = fields.time_or_delay("until_at", "delay_ms")?;
     let until = until.ok_or_else(|| fields.refuse("until_at", "is missing; give until_at or delay_ms"))?;

@@ -36,7 +36,6 @@ pub async fn send(caller: Caller, PathExecution(id): PathExecution, body: Reques
 
 /// A signal in a request body.
 pub struct SignalRequest {
-    /// The signal.
     pub draft: SignalDraft,
     /// Set if the idempotency key was taken from the header because the body has none.
     pub key_is_header: bool,

@@ -20,7 +20,6 @@ use std::sync::Arc;
 /// A route of the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// The method.
     pub method: Method,
     /// The path, with its parameters in braces.
     pub path: &'static str,

@@ -198,7 +198,6 @@ fn origin(url: &str) -> String {
     format!("{scheme}://{host}{mark}")
 }
 
-/// Writes a webhook.
 fn write(object: &mut Object<'_>, webhook: &Webhook, caller: &Caller) {
     let detail = &webhook.detail;
     let config = &detail.config;

@@ -42,7 +42,6 @@ pub struct ResponseRoom {
     counters: Arc<SendingCounters>,
 }
 
-/// The room of a connection.
 pub struct ConnectionRoom {
     server: ResponseRoom,
     held: AtomicUsize,

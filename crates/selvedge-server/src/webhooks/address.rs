@@ -17,7 +17,6 @@ pub struct Target {
     pub authority: String,
     /// The name or the address, without brackets.
     pub host: String,
-    /// The port.
     pub port: u16,
     /// True for `https:`.
     pub is_tls: bool,

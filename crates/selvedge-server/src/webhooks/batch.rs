@@ -12,7 +12,6 @@ use uuid::Uuid;
 
 /// Everything that a batch needs to deliver.
 pub struct Sending<'a> {
-    /// The receiver.
     pub receiver: &'a Receiver,
     /// The secrets that sign. None if they are lost: every delivery fails.
     pub secrets: Option<Vec<[u8; 32]>>,

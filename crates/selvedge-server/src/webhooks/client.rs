@@ -47,7 +47,6 @@ pub trait Resolve: Debug + Send + Sync + 'static {
     fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolved<'a>;
 }
 
-/// The resolver of the system.
 #[derive(Debug)]
 pub struct SystemResolver;
 
@@ -63,9 +62,7 @@ pub struct Message {
     pub id: String,
     /// The time of the attempt, in seconds since the Unix epoch.
     pub seconds: i64,
-    /// The signatures.
     pub signature: String,
-    /// The event.
     pub body: Bytes,
 }
 

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
-/// The result of a test.
 pub struct TestResult {
     /// The id of the message.
     pub id: Uuid,

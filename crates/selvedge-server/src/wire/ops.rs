@@ -81,7 +81,6 @@ pub struct ParsedOp {
     pub fence: Fence,
     /// The caller's id of the operation, by which repeats are recognised.
     pub op_id: Option<String>,
-    /// The operation.
     pub op: OpRequest,
 }
 
@@ -136,7 +135,6 @@ pub fn read_op(mut fields: Fields<'_>) -> Result<ParsedOp, Refusal> {
     Ok(ParsedOp { fence, op_id, op })
 }
 
-/// Reads the fields of a fence.
 pub fn read_fence(fields: &mut Fields<'_>) -> Result<Fence, Refusal> {
     let execution = fields.id("execution")?;
     let attempt = fields.count("attempt")?;

@@ -10,7 +10,6 @@ use selvedge_core::webhook::DeliveryId;
 use selvedge_core::{ExecutionId, FlowId, WaitpointId};
 use uuid::Uuid;
 
-/// The execution in a path.
 pub struct PathExecution(pub ExecutionId);
 
 impl FromRequestParts<AppState> for PathExecution {
@@ -21,7 +20,6 @@ impl FromRequestParts<AppState> for PathExecution {
     }
 }
 
-/// The flow in a path.
 pub struct PathFlow(pub FlowId);
 
 impl FromRequestParts<AppState> for PathFlow {
@@ -32,7 +30,6 @@ impl FromRequestParts<AppState> for PathFlow {
     }
 }
 
-/// The waitpoint in a path.
 pub struct PathWaitpoint(pub WaitpointId);
 
 impl FromRequestParts<AppState> for PathWaitpoint {
@@ -43,7 +40,6 @@ impl FromRequestParts<AppState> for PathWaitpoint {
     }
 }
 
-/// The API key in a path.
 pub struct PathKey(pub ApiKeyId);
 
 impl FromRequestParts<AppState> for PathKey {
@@ -54,7 +50,6 @@ impl FromRequestParts<AppState> for PathKey {
     }
 }
 
-/// The bulk job in a path.
 pub struct PathBulkJob(pub BulkJobId);
 
 impl FromRequestParts<AppState> for PathBulkJob {
@@ -65,7 +60,6 @@ impl FromRequestParts<AppState> for PathBulkJob {
     }
 }
 
-/// The delivery in a path.
 pub struct PathDelivery(pub DeliveryId);
 
 impl FromRequestParts<AppState> for PathDelivery {

@@ -426,9 +426,7 @@ impl From<Error> for Problem {
 /// The code and the detail of a problem, attached to its response for the page that shows it to people.
 #[derive(Clone)]
 pub struct ProblemSummary {
-    /// The code.
     pub code: Code,
-    /// The detail.
     pub detail: String,
 }
 

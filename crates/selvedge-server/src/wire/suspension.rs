@@ -144,7 +144,6 @@ fn read_waitpoint_item(pointer: String, raw: &RawValue) -> Result<WaitpointDraft
     }
 }
 
-/// Reads the fields of a waitpoint.
 pub fn read_waitpoint(fields: &mut Fields<'_>) -> Result<WaitpointDraft, Refusal> {
     let name = fields.name("name")?;
     let source = fields.name("source")?;

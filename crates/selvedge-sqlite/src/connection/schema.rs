@@ -8,7 +8,6 @@ use crate::sql;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 use selvedge_store::{Error, Migrated, SchemaVersion};
 
-/// A migration.
 struct Migration {
     sql: &'static str,
     /// The oldest program that can use the file afterwards, named by the newest migration that it knows.

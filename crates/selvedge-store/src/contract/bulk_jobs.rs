@@ -5,7 +5,6 @@ use async_trait::async_trait;
 use selvedge_core::NamespaceId;
 use selvedge_core::bulk_job::{BulkJob, BulkJobId};
 
-/// Reads of bulk jobs.
 #[async_trait]
 pub trait BulkJobReads: Send + Sync {
     /// Returns a bulk job.

@@ -5,7 +5,6 @@ use async_trait::async_trait;
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::{ClassId, DueKind, Execution, ExecutionId, NamespaceId, Timestamp};
 
-/// Reads of executions.
 #[async_trait]
 pub trait ExecutionReads: Send + Sync {
     /// Returns executions by id with the payloads asked for, in no particular order; unknown ids are omitted. An unreadable

@@ -6,7 +6,6 @@ use selvedge_core::Timestamp;
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use uuid::Uuid;
 
-/// Reads of the outbox.
 #[async_trait]
 pub trait OutboxReads: Send + Sync {
     /// Returns a page of the outbox rows of a kind in a scope that are at least `stale_ms` milliseconds old, oldest first.

@@ -5,7 +5,6 @@ use async_trait::async_trait;
 use selvedge_core::schedule::{Schedule, ScheduleName};
 use selvedge_core::{Name, NamespaceId, Timestamp};
 
-/// Reads of schedules.
 #[async_trait]
 pub trait ScheduleReads: Send + Sync {
     /// Returns a schedule.

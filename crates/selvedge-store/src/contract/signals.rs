@@ -4,7 +4,6 @@ use crate::Error;
 use async_trait::async_trait;
 use selvedge_core::{ExecutionId, Signal};
 
-/// Reads of signals.
 #[async_trait]
 pub trait SignalReads: Send + Sync {
     /// Returns signals of an execution with numbers greater than `after`, in order, with their payloads.

@@ -5,7 +5,6 @@ use async_trait::async_trait;
 use selvedge_core::waitpoint::{WaitpointFilter, WaitpointPosition};
 use selvedge_core::{ExecutionId, Waitpoint, WaitpointId};
 
-/// Reads of waitpoints.
 #[async_trait]
 pub trait WaitpointReads: Send + Sync {
     /// Returns waitpoints of an execution with numbers greater than `after`, in order.

@@ -1,6 +1,5 @@
 //! API keys: a row is read back as it was written, by its digest and in lists, and nothing but its use, its revocation and the
 //! deletion of one of its namespaces changes it.
-#![allow(missing_docs)]
 
 use crate::harness::Harness;
 use crate::harness::signals::name;

@@ -1,5 +1,4 @@
 //! Bulk jobs: each chunk and the progress of its job are one transaction, so nothing is done twice and nothing is skipped.
-#![allow(missing_docs)]
 
 use crate::harness::signals::name;
 use crate::harness::{Harness, concurrently};

@@ -1,5 +1,4 @@
 //! Claims: they take the first waiting executions of the worker's classes, each for one worker.
-#![allow(missing_docs)]
 
 use crate::harness::runner::RulePair;
 use crate::harness::{Harness, Worker};

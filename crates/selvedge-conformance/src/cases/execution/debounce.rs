@@ -1,5 +1,4 @@
 //! Debounced submissions: while an execution waits for quiet, a further submission replaces its input and restarts its delay.
-#![allow(missing_docs)]
 
 use crate::harness::{Harness, concurrently};
 use bytes::Bytes;

@@ -1,5 +1,4 @@
 //! Due executions: found by kind, earliest first and in pages, and the overview of the next due times.
-#![allow(missing_docs)]
 
 use crate::harness::Harness;
 use crate::harness::by_hand;

@@ -1,5 +1,4 @@
 //! The event log: one entry per transaction, in order, and a reader that follows it misses nothing.
-#![allow(missing_docs)]
 
 use crate::harness::concurrently;
 use crate::harness::runner::RulePair;

@@ -1,5 +1,4 @@
 //! Guards: a decision on rows that have changed since is begun again, and its changes are not saved.
-#![allow(missing_docs)]
 
 use crate::harness::by_hand;
 use crate::harness::runner::{StoreRunner, decision, locked, run_with};

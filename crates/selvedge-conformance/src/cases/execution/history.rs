@@ -1,5 +1,4 @@
 //! History that outgrows its row, and the deletion of executions by retention.
-#![allow(missing_docs)]
 
 use crate::harness::runner::{RuleList, RulePair};
 use crate::harness::{Harness, fence};

@@ -1,5 +1,4 @@
 //! Interned namespaces and classes: one id each, visible in ascending order.
-#![allow(missing_docs)]
 
 use crate::harness::{Harness, Worker, concurrently};
 use selvedge_core::bulk_job::BulkJobId;

@@ -1,5 +1,4 @@
 //! Keys: they refer to one execution or one reply, and are deleted with it or when they expire.
-#![allow(missing_docs)]
 
 use crate::harness::runner::RuleList;
 use crate::harness::{Harness, Worker};

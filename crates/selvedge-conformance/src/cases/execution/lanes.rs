@@ -1,5 +1,4 @@
 //! The counts of lanes.
-#![allow(missing_docs)]
 
 use crate::harness::{Harness, Worker};
 use selvedge_core::class::UNPOOLED;

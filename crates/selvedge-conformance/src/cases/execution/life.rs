@@ -1,5 +1,4 @@
 //! The lifecycle of a store: it answers, its callers may drop a call at any time, and it can be closed.
-#![allow(missing_docs)]
 
 use crate::harness::runner::run_rule;
 use crate::harness::{Harness, new_id};

@@ -1,5 +1,4 @@
 //! Lists of executions: filters, pages and counts.
-#![allow(missing_docs)]
 
 use crate::harness::by_hand;
 use crate::harness::{Harness, Worker};

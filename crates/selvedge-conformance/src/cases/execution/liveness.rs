@@ -1,5 +1,4 @@
 //! Liveness of workers: leases expire, and unused sessions are deleted.
-#![allow(missing_docs)]
 
 use super::sessions::{HOUR_MS, only_session};
 use crate::harness::Harness;

@@ -2,7 +2,6 @@
 //!
 //! A store drops whole periods, whose length is its own choice. So cases ask for a window that reaches far into the past, or for
 //! one that ends in the future, so that all entries written so far are dropped.
-#![allow(missing_docs)]
 
 use crate::harness::Harness;
 use crate::harness::concurrently;

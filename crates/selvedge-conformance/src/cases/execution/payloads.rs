@@ -1,5 +1,4 @@
 //! Payloads: large ones are read only for what is handed out, and a claim is bounded in bytes.
-#![allow(missing_docs)]
 
 use crate::harness::{FlowHarness, Harness, Worker, fence};
 use bytes::Bytes;

@@ -1,5 +1,4 @@
 //! Rows: they are read back as they were saved, in every state and by every query.
-#![allow(missing_docs)]
 
 use crate::harness::runner::RuleList;
 use crate::harness::{Harness, fence, new_id};

@@ -1,5 +1,4 @@
 //! Schedules: read back as they were written, found when they are due, and fired once.
-#![allow(missing_docs)]
 
 use crate::harness::schedules::every;
 use crate::harness::signals::name;

@@ -1,5 +1,4 @@
 //! Scopes of reconcilers: every scan finds the rows of its scope, however many others are before them.
-#![allow(missing_docs)]
 
 use crate::harness::Harness;
 use crate::harness::by_hand::{self, counts};

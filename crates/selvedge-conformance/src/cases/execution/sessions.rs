@@ -1,5 +1,4 @@
 //! Sessions: merging of writes, and the rows that a heartbeat loads.
-#![allow(missing_docs)]
 
 use crate::harness::Worker;
 use crate::harness::by_hand::{put_sessions, session};

@@ -1,5 +1,4 @@
 //! Minute rollups, and the depths of lanes.
-#![allow(missing_docs)]
 
 use crate::harness::{Harness, Worker};
 use selvedge_core::class::UNPOOLED;

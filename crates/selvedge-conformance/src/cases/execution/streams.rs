@@ -1,6 +1,5 @@
 //! Streams: frames are read back byte for byte and by number, best-effort frames are bounded, and all are deleted with
 //! their execution.
-#![allow(missing_docs)]
 
 use crate::harness::concurrently;
 use crate::harness::runner::RuleList;

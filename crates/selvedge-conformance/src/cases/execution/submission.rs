@@ -1,5 +1,4 @@
 //! Submissions: they are read back unchanged, and an id or a key refers to one execution.
-#![allow(missing_docs)]
 
 use crate::harness::concurrently;
 use crate::harness::sketch::Sketch;

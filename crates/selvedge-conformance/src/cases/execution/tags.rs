@@ -1,5 +1,4 @@
 //! The tag index: it follows the tags of the rows.
-#![allow(missing_docs)]
 
 use crate::harness::Harness;
 use crate::harness::runner::RuleList;

@@ -1,5 +1,4 @@
 //! Webhooks: rows are read back as they were written, one server at a time owns a webhook, and a late owner records nothing.
-#![allow(missing_docs)]
 
 use crate::harness::signals::name;
 use crate::harness::{Harness, concurrently};

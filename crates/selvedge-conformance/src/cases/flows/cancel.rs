@@ -1,6 +1,5 @@
 //! Cancellation of a flow: of all members or of those that have not started, completed after a crash, and never of
 //! ended members.
-#![allow(missing_docs)]
 
 use crate::harness::Harness;
 use crate::harness::flow::{failure, result};

@@ -1,5 +1,4 @@
 //! Dispatch: every end of an execution is propagated to its downstreams once, also after an interruption.
-#![allow(missing_docs)]
 
 use crate::harness::Harness;
 use crate::harness::flow::{failure, result};

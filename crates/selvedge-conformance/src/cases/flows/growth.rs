@@ -1,5 +1,4 @@
 //! Growth: a running flow accepts nodes and edges, or refuses all of them and names the invalid one.
-#![allow(missing_docs)]
 
 use crate::harness::FlowHarness;
 use crate::harness::Harness;

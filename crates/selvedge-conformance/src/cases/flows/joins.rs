@@ -1,5 +1,4 @@
 //! Joins: edge conditions, join policies, and the cancellation of siblings that are no longer needed.
-#![allow(missing_docs)]
 
 use crate::harness::Harness;
 use crate::harness::flow::{failure, result};

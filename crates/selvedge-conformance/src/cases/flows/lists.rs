@@ -1,5 +1,4 @@
 //! Lists of flows: filters and pages, and due flows.
-#![allow(missing_docs)]
 
 use crate::harness::Harness;
 use crate::harness::by_hand::{self, counts};

@@ -1,5 +1,4 @@
 //! The outbox: rows are kept until they are removed, and found by kind, oldest first, once they are old enough.
-#![allow(missing_docs)]
 
 use crate::harness::Harness;
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};

@@ -1,6 +1,5 @@
 //! Replays of nodes: a new generation begins, nodes that were skipped because of the old one reopen, and nodes that ran
 //! keep their decision.
-#![allow(missing_docs)]
 
 use crate::harness::flow::{FlowHarness, failure, result};
 use crate::harness::{Harness, fence};

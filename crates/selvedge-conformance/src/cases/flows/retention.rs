@@ -1,5 +1,4 @@
 //! Retention of flows: a flow is deleted as a whole when its retention is over, however many members it has.
-#![allow(missing_docs)]
 
 use crate::harness::Harness;
 use crate::harness::sketch::Sketch;

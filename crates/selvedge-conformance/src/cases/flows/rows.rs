@@ -1,5 +1,4 @@
 //! Rows of flows: read back as they were written, guarded by their versions, and counted by addition.
-#![allow(missing_docs)]
 
 use crate::cases::execution::guards::assert_nothing_saved;
 use crate::harness::Harness;

@@ -1,5 +1,4 @@
 //! Spawning: an active execution adds children to its flow, once. They are cancelled with it unless it completes.
-#![allow(missing_docs)]
 
 use crate::harness::flow::{failure, result};
 use crate::harness::sketch::{Sketch, graph};

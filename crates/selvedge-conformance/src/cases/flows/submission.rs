@@ -1,5 +1,4 @@
 //! Flows: submitted as a whole and once, run along their edges, and ended by the outcomes of their members.
-#![allow(missing_docs)]
 
 use crate::harness::concurrently;
 use crate::harness::flow::{failure, result};

@@ -1,5 +1,4 @@
 //! Breaches: by policy, an exhausted budget suspends or fails the active executions that draw on it, or lets them continue.
-#![allow(missing_docs)]
 
 use crate::cases::execution::rows::assert_read_everywhere;
 use crate::harness::gates::{ids, token_limit, tokens, with_budget};

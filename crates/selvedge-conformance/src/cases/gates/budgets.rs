@@ -1,6 +1,5 @@
 //! Budgets: a claim reserves its amounts, usage is always counted and counted once, and an exhausted budget holds
 //! executions.
-#![allow(missing_docs)]
 
 use crate::harness::concurrently;
 use crate::harness::gates::{ids, token_limit, token_limit_each, tokens, with_budget, with_draws};

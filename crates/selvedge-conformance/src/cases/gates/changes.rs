@@ -1,6 +1,5 @@
 //! Changes of gates while executions are active or held, and held executions with different draws: every admissible one
 //! is released.
-#![allow(missing_docs)]
 
 use crate::harness::Harness;
 use crate::harness::fence;

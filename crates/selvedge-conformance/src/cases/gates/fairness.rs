@@ -1,6 +1,5 @@
 //! Fairness keys: of the executions with the same key in a class only the head of the line may be claimed, so keys take
 //! turns however many executions one of them has.
-#![allow(missing_docs)]
 
 use crate::harness::concurrently;
 use crate::harness::gates::{concurrency, ids, with_fairness_key};

@@ -1,5 +1,4 @@
 //! Lanes: a paused or full lane admits nothing and changes no row, and claims never exceed a limit.
-#![allow(missing_docs)]
 
 use crate::harness::concurrently;
 use crate::harness::gates::{concurrency, ids, rate};

@@ -1,6 +1,5 @@
 //! Promises: what a gate lets go keeps its place. The slot, the start or the amount that a released execution needs is
 //! kept for it for a short time, so that executions which came later do not take it first.
-#![allow(missing_docs)]
 
 use crate::harness::gates::{
     concurrency, ids, rate, token_limit, tokens, with_budget, with_key, with_quotas,

@@ -1,6 +1,5 @@
 //! Concurrency keys and quotas: no limit is exceeded, refused executions are held and do not block others, and every
 //! end of a lease gives back its slots.
-#![allow(missing_docs)]
 
 use super::lanes::assert_rate_is_kept;
 use crate::harness::concurrently;

@@ -1,5 +1,4 @@
 //! Rows of gates, held executions and the ledger: read back equal, guarded, found in order, and added up exactly.
-#![allow(missing_docs)]
 
 use crate::cases::execution::guards::assert_nothing_saved;
 use crate::cases::execution::rows::assert_read_everywhere;
@@ -43,7 +42,6 @@ fn part(gate: &Gate, part: &str) -> Gate {
     Gate { name: gate.name.clone().part(Name::trusted(part)), ..gate.clone() }
 }
 
-/// Inserts gates.
 async fn put(harness: &Harness, gates: &[Gate]) {
     let mut gates: Vec<(Gate, Option<u32>)> = gates.iter().map(|gate| (gate.clone(), None)).collect();
     gates.sort_by_key(|(gate, _)| gate.id());

@@ -1,5 +1,4 @@
 //! Children: a parent waits until its children have ended, in whatever order that becomes known.
-#![allow(missing_docs)]
 
 use crate::harness::concurrently;
 use crate::harness::flow::{FlowHarness, failure, result};

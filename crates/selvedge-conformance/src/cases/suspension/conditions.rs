@@ -1,6 +1,5 @@
 //! Resume conditions: signals, all and any, counts, times and operators; and signals that arrived before the
 //! suspension.
-#![allow(missing_docs)]
 
 use crate::harness::signals::{
     name, on_count, on_signal, recorded_wait, secret, signal, signal_names, suspend, with_timeout,

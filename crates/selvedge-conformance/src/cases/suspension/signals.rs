@@ -1,6 +1,5 @@
 //! Signals: stored with every field until a wait takes them, deduplicated by key, bounded, and deleted with their
 //! execution.
-#![allow(missing_docs)]
 
 use crate::harness::runner::{RuleList, RulePair, StoreRunner, WithCachedRow, run_with};
 use crate::harness::signals::{name, on_signal, payload_of, signal, signal_names, suspend, with_timeout};

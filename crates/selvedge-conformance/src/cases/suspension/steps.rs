@@ -1,5 +1,4 @@
 //! Steps: recorded once and carried by every later claim. A wait may be a step too, recorded when it ends.
-#![allow(missing_docs)]
 
 use super::signals::raise_version;
 use crate::harness::signals::{

@@ -1,5 +1,4 @@
 //! Suspension: an execution without a lease waits for its resume condition, and resumes when that holds.
-#![allow(missing_docs)]
 
 use crate::cases::execution::rows::assert_read_everywhere;
 use crate::harness::runner::RulePair;

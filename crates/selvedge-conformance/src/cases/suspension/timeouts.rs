@@ -1,5 +1,4 @@
 //! Timeouts of waits: the first of a timeout and a resume takes effect, and a resumed execution cannot time out.
-#![allow(missing_docs)]
 
 use crate::cases::execution::rows::assert_read_everywhere;
 use crate::harness::Harness;

@@ -1,5 +1,4 @@
 //! Tokens: each allows one delivery to one waitpoint, until its expiry, the retirement of its key or its revocation.
-#![allow(missing_docs)]
 
 use super::signals::raise_version;
 use crate::harness::by_hand;

@@ -1,6 +1,5 @@
 //! Waitpoints: created before a suspension or with it, found by id, and open until a delivery, their expiry or an
 //! operator closes them.
-#![allow(missing_docs)]
 
 use super::signals::raise_version;
 use crate::harness::by_hand;

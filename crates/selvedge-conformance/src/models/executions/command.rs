@@ -206,7 +206,6 @@ pub struct WaitpointSpec {
     pub signals: Option<Vec<u8>>,
 }
 
-/// An action of an operator.
 #[derive(Clone, Debug)]
 pub enum OperatorAction {
     Cancel { grace_ms: i64 },

@@ -106,7 +106,6 @@ fn erase_times(condition: &mut Condition, exact: Option<Timestamp>) {
     }
 }
 
-/// Compares the signals of an execution.
 pub fn compare_signals(known: &ModelExecution, stored: &[Signal]) -> Comparison {
     let expected = known.record.signals.iter().map(|one| {
         let waitpoint = one.waitpoint.map(|index| {
@@ -159,7 +158,6 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Compares the steps of an execution.
 pub fn compare_steps(known: &ModelExecution, stored: &[Step], exact: Option<Timestamp>) -> Comparison {
     let expected = known.record.steps.iter().zip(1..).map(|(step, number)| {
         let began = exact.map(|_| (store_time(exact, step.started_at), step.attempt));
@@ -207,7 +205,6 @@ pub fn compare_waitpoints(
     Ok(())
 }
 
-/// Compares the keys of tokens.
 pub fn compare_keys(keys: &[ModelKey], stored: &[TokenKey], exact: Option<Timestamp>) -> Comparison {
     let kept = keys.iter().filter(|key| !key.removed);
     let mut expected: Vec<_> =

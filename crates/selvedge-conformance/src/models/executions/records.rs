@@ -52,7 +52,6 @@ pub struct ModelWaitpoint {
     pub issue: u32,
 }
 
-/// The status of a waitpoint.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum WaitpointStatus {
     Open,

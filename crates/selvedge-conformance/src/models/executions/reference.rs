@@ -32,7 +32,6 @@ pub enum ReportKey {
     Content(super::command::ReportSpec),
 }
 
-/// An execution of the model.
 #[derive(Clone, Debug)]
 pub struct ModelExecution {
     pub id: ExecutionId,

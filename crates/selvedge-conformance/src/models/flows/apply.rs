@@ -17,7 +17,6 @@ pub type NewNode = (ExecutionId, NodeSpec, Vec<(usize, EdgeCondition)>);
 /// Nodes and edges that are added to a flow.
 #[derive(Debug)]
 pub struct Addition {
-    /// The new nodes.
     pub nodes: Vec<NewNode>,
     /// Edges into existing nodes: from, to, condition.
     pub into: Vec<(usize, usize, EdgeCondition)>,

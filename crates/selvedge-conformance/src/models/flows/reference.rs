@@ -66,7 +66,6 @@ pub struct Node {
     pub runs: Option<bool>,
 }
 
-/// A flow of the model.
 #[derive(Clone, Debug)]
 pub struct ModelFlow {
     pub id: FlowId,

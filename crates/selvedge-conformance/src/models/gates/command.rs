@@ -50,7 +50,6 @@ pub enum ReportKind {
     Suspend,
 }
 
-/// An action of an operator.
 #[derive(Clone, Copy, Debug)]
 pub enum OperatorAction {
     Cancel,

@@ -19,7 +19,6 @@ const RECOUNT_MS: i64 = 5000;
 /// Gives slots of a lane to active executions that have none.
 #[derive(Clone, Debug)]
 pub struct Adopt {
-    /// The lane.
     pub lane: GateName,
     /// Active executions of the lane. Those that have a slot, or are no longer active, are left as they are.
     pub executions: Vec<ExecutionId>,

@@ -24,9 +24,7 @@ const KEY_WINDOW_MS: i64 = 30 * 24 * 3600 * 1000;
 /// Records amounts spent from a budget.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spend {
-    /// The namespace.
     pub namespace: NamespaceId,
-    /// The budget.
     pub budget: Name,
     /// The amounts spent.
     pub usage: Amounts,
@@ -264,7 +262,6 @@ pub fn reset(name: &GateName, actor: Option<Name>, work: &mut Work) {
 pub struct Reset {
     /// The budget, or a part of it.
     pub gate: GateName,
-    /// The operator.
     pub actor: Name,
 }
 
@@ -311,7 +308,6 @@ impl Repeatable for Reset {
 /// attempt may be on its way: until the next claim, the end of the attempt is accepted from a suspended execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Breach {
-    /// The execution.
     pub execution: ExecutionId,
     /// The budget, or the part of it that is used up.
     pub gate: GateName,

@@ -11,7 +11,6 @@ use crate::rule::{Phase, Profile, Rule};
 /// Checks a gate that may be open and hold executions.
 #[derive(Clone, Debug)]
 pub struct CheckGate {
-    /// The gate.
     pub gate: GateName,
     /// The active executions of a used-up budget were stopped before this check.
     pub stopped: bool,

@@ -15,11 +15,9 @@ use crate::{Name, NamespaceId, Refusal, Work};
 /// Configures a gate, or removes its configuration.
 #[derive(Clone, Debug)]
 pub struct Configure {
-    /// The gate.
     pub gate: GateName,
     /// The change of its configuration.
     pub setting: Setting,
-    /// The operator.
     pub actor: Name,
 }
 
@@ -52,7 +50,6 @@ impl Setting {
 /// The reply to a configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Configured {
-    /// The gate as configured.
     pub gate: Gate,
     /// The gate was not configured before.
     pub created: bool,

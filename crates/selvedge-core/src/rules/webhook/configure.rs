@@ -16,11 +16,8 @@ use crate::{Name, NamespaceId, Refusal, Work};
 /// Creates, changes or deletes a webhook.
 #[derive(Clone, Debug)]
 pub struct ConfigureWebhook {
-    /// The webhook.
     pub name: WebhookName,
-    /// The change.
     pub setting: WebhookSetting,
-    /// The operator.
     pub actor: Name,
 }
 
@@ -29,7 +26,6 @@ pub struct ConfigureWebhook {
 pub enum WebhookSetting {
     /// Creates the webhook, or replaces its configuration.
     Replace {
-        /// The configuration.
         config: WebhookConfig,
         /// True to pause it, false to resume it.
         paused: bool,
@@ -45,7 +41,6 @@ pub enum WebhookSetting {
 /// The parts of a new webhook that a caller does not choose.
 #[derive(Clone, Debug)]
 pub struct NewWebhook {
-    /// The id.
     pub id: WebhookId,
     /// The end of the event log: events after it are delivered.
     pub cursor: String,
@@ -200,20 +195,17 @@ impl ConfigureWebhook {
 /// Creates a new signing key. The old ones sign until the end of the grace period, too.
 #[derive(Clone, Debug)]
 pub struct RotateWebhookSecret {
-    /// The webhook.
     pub name: WebhookName,
     /// The grace period, in milliseconds.
     pub grace_ms: i64,
     /// The fingerprint of the root secret.
     pub fingerprint: i64,
-    /// The operator.
     pub actor: Name,
 }
 
 /// The reply to a rotation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RotatedSecret {
-    /// The webhook.
     pub webhook: Webhook,
     /// The number of the key that the call created.
     pub key: u32,
@@ -275,9 +267,7 @@ impl Repeatable for RotateWebhookSecret {
 /// Delivers an event again, now: one that was delivered, is dead, or is tried again later.
 #[derive(Clone, Debug)]
 pub struct ReplayDelivery {
-    /// The webhook.
     pub name: WebhookName,
-    /// The delivery.
     pub id: DeliveryId,
 }
 

@@ -21,7 +21,6 @@ const GONE: u16 = 410;
 pub struct LeaseWebhooks {
     /// The number of the server.
     pub owner: Uuid,
-    /// The webhooks.
     pub names: Vec<WebhookName>,
     /// The time for which they are leased, in milliseconds. 0 ends the leases of this server.
     pub ttl_ms: i64,
@@ -74,7 +73,6 @@ impl Rule for LeaseWebhooks {
 /// Records the outcome of attempts, and advances the position in the log. Refused unless the fence is that of the lease.
 #[derive(Clone, Debug)]
 pub struct RecordDeliveries {
-    /// The webhook.
     pub name: WebhookName,
     /// Its id: another webhook may have its name by now, with the same fence.
     pub id: WebhookId,
@@ -93,7 +91,6 @@ pub struct RecordDeliveries {
 /// A position in the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Passed {
-    /// The cursor.
     pub cursor: String,
     /// The time of the log at the cursor. None: the time of the transaction, for the end of the log.
     pub at: Option<Timestamp>,

@@ -13,7 +13,6 @@ use uuid::Uuid;
 
 /// The pause after the first failure. Each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// The number of rows at which those whose pause is over are removed.
 const CAPACITY: usize = 10_000;
@@ -21,19 +20,13 @@ const CAPACITY: usize = 10_000;
 /// A row that a reconciler works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RowId {
-    /// An execution.
     Execution(ExecutionId),
-    /// A flow.
     Flow(FlowId),
-    /// A gate.
     Gate(GateId),
-    /// An outbox row.
     Outbox(OutboxName),
-    /// A bulk job.
     BulkJob(BulkJobId),
     /// A schedule, by a hash of its name.
     Schedule(Uuid),
-    /// A row of the inbox.
     Inbox(InboxNumber),
 }
 

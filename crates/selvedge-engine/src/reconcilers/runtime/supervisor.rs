@@ -54,7 +54,6 @@ struct Progress {
 /// The totals of a reconciler and the times that operators watch.
 #[derive(Clone, Copy, Debug)]
 pub struct ReconcilerStatus {
-    /// The name.
     pub name: &'static str,
     /// The totals of all ticks.
     pub tally: Tally,
@@ -119,7 +118,6 @@ impl Supervisor {
         self.status().into_iter().map(|status| (status.name, status.tally)).collect()
     }
 
-    /// The status of each reconciler.
     pub fn status(&self) -> Vec<ReconcilerStatus> {
         let tallies = lock(&self.tallies);
         let names = self.reconcilers.iter().map(|reconciler| reconciler.name());

@@ -20,7 +20,6 @@ use std::time::Duration;
 pub enum DueGates {
     /// Budgets whose period has ended.
     EndedPeriods,
-    /// All other gates.
     Others,
 }
 

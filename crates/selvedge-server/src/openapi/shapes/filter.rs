@@ -14,7 +14,6 @@ pub struct Condition {
     pub name: &'static str,
     /// The schema of one value.
     pub schema: Schema,
-    /// The description.
     pub about: &'static str,
     /// The number of values.
     pub values: Values,
@@ -22,7 +21,6 @@ pub struct Condition {
 
 /// The number of values of a condition, and how they are written.
 pub enum Values {
-    /// One value.
     One,
     /// Several values, of which one must match, separated by commas.
     Joined,

@@ -61,7 +61,6 @@ fn flow() -> Schema {
     ])
 }
 
-/// The state of a flow.
 pub fn flow_state() -> Schema {
     word(FlowState::ALL.map(FlowState::as_str))
 }

@@ -52,7 +52,6 @@ fn shown_start_limits() -> Vec<Field> {
     ]
 }
 
-/// The fields of a lane.
 pub fn lane() -> Vec<Field> {
     let mut fields =
         vec![always("name", text()), always("state", word(LaneState::ALL.map(LaneState::as_str)))];
@@ -105,7 +104,6 @@ fn usage() -> Vec<Field> {
     ]
 }
 
-/// The fields of a budget.
 pub fn budget() -> Vec<Field> {
     let limit = answer(vec![sometimes("hard", number()), sometimes("soft", number())]);
     let mut part = vec![nullable("part", text())];

@@ -81,7 +81,6 @@ pub fn waitpoint_fields() -> Vec<Field> {
     ]
 }
 
-/// The state of a waitpoint.
 pub fn waitpoint_state() -> Schema {
     word(WaitpointStateName::ALL.map(WaitpointStateName::as_str))
 }
