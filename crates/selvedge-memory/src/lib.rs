@@ -49,6 +49,7 @@ use selvedge_store::{
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 use tables::Tables;
 use uuid::Uuid;
 
@@ -78,10 +79,33 @@ impl MemoryStore {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the tables under the mutex, at the current time.
-    fn read<T>(&self, query: impl FnOnce(&Tables, Timestamp) -> T) -> Result<T, Error> {
-        let tables = self.tables();
-        Ok(query(&tables, self.clock.now()))
+    /// Reads the tables under the mutex, at the current time, and reports the call to the meter.
+    fn read<T>(&self, call: &'static str, query: impl FnOnce(&Tables, Timestamp) -> T) -> Result<T, Error> {
+        self.change(call, |tables, now| query(tables, now))
+    }
+
+    /// Changes the tables under the mutex, at the current time, and reports the call to the meter.
+    fn change<T>(
+        &self,
+        call: &'static str,
+        change: impl FnOnce(&mut Tables, Timestamp) -> T,
+    ) -> Result<T, Error> {
+        let begun = Instant::now();
+        let changed = change(&mut self.tables(), self.clock.now());
+        self.meter.report(call, begun, false);
+        Ok(changed)
+    }
+
+    /// Runs a decision until its guards hold.
+    fn run(&self, decision: &mut dyn Decision) -> Result<Transaction, Error> {
+        for again in 0..TRIES_MAX {
+            if let Some(done) = catching_panics(|| self.attempt(&mut *decision, again))? {
+                return Ok(done);
+            }
+        }
+        Err(Error::Contended(format!(
+            "a decision was begun {TRIES_MAX} times and its rows had changed every time"
+        )))
     }
 
     /// Runs a decision once, from its start to its save. Returns none if a guard failed.
@@ -135,22 +159,15 @@ impl Transactions for MemoryStore {
     }
 
     async fn now(&self) -> Result<Timestamp, Error> {
-        self.read(|_, now| now)
+        self.read("now", |_, now| now)
     }
 
     async fn transact(&self, mut decision: Box<dyn Decision>) -> Result<Transaction, Error> {
-        for again in 0..TRIES_MAX {
-            if let Some(done) = catching_panics(|| self.attempt(&mut *decision, again))? {
-                return Ok(done);
-            }
-        }
-        Err(Error::Contended(format!(
-            "a decision was begun {TRIES_MAX} times and its rows had changed every time"
-        )))
+        self.meter.measure("transact", async move { self.run(&mut *decision) }).await
     }
 
     async fn notify(&self, _notification: Notification) -> Result<(), Error> {
-        Ok(())
+        self.read("notify", |_, _| ())
     }
 
     async fn next_notification(&self) -> Option<Notification> {
@@ -158,11 +175,11 @@ impl Transactions for MemoryStore {
     }
 
     async fn figures(&self) -> Result<Option<(i64, i64)>, Error> {
-        self.read(|tables, _| Some((tables.commits, 0)))
+        self.read("figures", |tables, _| Some((tables.commits, 0)))
     }
 
     async fn ping(&self) -> Result<(), Error> {
-        Ok(())
+        self.read("ping", |_, _| ())
     }
 
     async fn close(&self) {}
@@ -171,14 +188,18 @@ impl Transactions for MemoryStore {
 #[async_trait]
 impl DueReads for MemoryStore {
     async fn overview(&self) -> Result<Overview, Error> {
-        self.read(Tables::overview)
+        self.read("overview", Tables::overview)
+    }
+
+    async fn glance(&self) -> Result<Overview, Error> {
+        self.read("glance", Tables::overview)
     }
 }
 
 #[async_trait]
 impl ExecutionReads for MemoryStore {
     async fn fetch(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Stored>, Error> {
-        self.read(|tables, _| tables.fetch(ids, payloads))
+        self.read("fetch", |tables, _| tables.fetch(ids, payloads))
     }
 
     async fn payload_sizes(
@@ -186,11 +207,11 @@ impl ExecutionReads for MemoryStore {
         ids: &[ExecutionId],
         payloads: Payloads,
     ) -> Result<Vec<(ExecutionId, u64)>, Error> {
-        self.read(|tables, _| tables.payload_sizes(ids, payloads))
+        self.read("payload_sizes", |tables, _| tables.payload_sizes(ids, payloads))
     }
 
     async fn head(&self, id: ExecutionId) -> Result<Option<Head>, Error> {
-        self.read(|tables, _| tables.head(id))
+        self.read("head", |tables, _| tables.head(id))
     }
 
     async fn list(
@@ -200,11 +221,11 @@ impl ExecutionReads for MemoryStore {
         limit: u32,
         payloads: Payloads,
     ) -> Result<ListPage, Error> {
-        self.read(|tables, _| tables.list(filter, after, limit, payloads))
+        self.read("list", |tables, _| tables.list(filter, after, limit, payloads))
     }
 
     async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {
-        self.read(|tables, _| tables.count(filter, bound))
+        self.read("count", |tables, _| tables.count(filter, bound))
     }
 
     async fn count_lanes(
@@ -213,7 +234,7 @@ impl ExecutionReads for MemoryStore {
         lanes: &[Vec<ClassId>],
         bound: u64,
     ) -> Result<Vec<LaneCounts>, Error> {
-        self.read(|tables, _| tables.count_lanes(namespace, lanes, bound))
+        self.read("count_lanes", |tables, _| tables.count_lanes(namespace, lanes, bound))
     }
 
     async fn depths(
@@ -222,15 +243,15 @@ impl ExecutionReads for MemoryStore {
         ranges: &[ClassId],
         bound: u64,
     ) -> Result<Vec<Depth>, Error> {
-        self.read(|tables, _| tables.depths(namespace, ranges, bound))
+        self.read("depths", |tables, _| tables.depths(namespace, ranges, bound))
     }
 
     async fn history_pages(&self, id: ExecutionId) -> Result<Vec<Vec<u8>>, Error> {
-        self.read(|tables, _| tables.history_pages(id))
+        self.read("history_pages", |tables, _| tables.history_pages(id))
     }
 
     async fn ahead_of(&self, execution: &Execution, bound: u64) -> Result<u64, Error> {
-        self.read(|tables, _| tables.ahead_of(execution, bound))
+        self.read("ahead_of", |tables, _| tables.ahead_of(execution, bound))
     }
 
     async fn due(
@@ -240,7 +261,7 @@ impl ExecutionReads for MemoryStore {
         after: Option<(Timestamp, ExecutionId)>,
         limit: u32,
     ) -> Result<Vec<DueRow>, Error> {
-        self.read(|tables, now| tables.due(scope, kind, after, limit, now))
+        self.read("due", |tables, now| tables.due(scope, kind, after, limit, now))
     }
 
     async fn expired_leases(
@@ -249,14 +270,14 @@ impl ExecutionReads for MemoryStore {
         after: Option<ExecutionId>,
         limit: u32,
     ) -> Result<Vec<DueRow>, Error> {
-        self.read(|tables, now| tables.expired_leases(scope, after, limit, now))
+        self.read("expired_leases", |tables, now| tables.expired_leases(scope, after, limit, now))
     }
 }
 
 #[async_trait]
 impl FlowReads for MemoryStore {
     async fn fetch_flows(&self, ids: &[FlowId]) -> Result<Vec<Flow>, Error> {
-        self.read(|tables, _| tables.fetch_flows(ids))
+        self.read("fetch_flows", |tables, _| tables.fetch_flows(ids))
     }
 
     async fn list_flows(
@@ -265,15 +286,15 @@ impl FlowReads for MemoryStore {
         after: Option<FlowListPosition>,
         limit: u32,
     ) -> Result<Vec<Flow>, Error> {
-        self.read(|tables, _| tables.list_flows(filter, after, limit))
+        self.read("list_flows", |tables, _| tables.list_flows(filter, after, limit))
     }
 
     async fn count_flows(&self, namespace: NamespaceId, state: FlowState, bound: u64) -> Result<u64, Error> {
-        self.read(|tables, _| tables.count_flows(namespace, state, bound))
+        self.read("count_flows", |tables, _| tables.count_flows(namespace, state, bound))
     }
 
     async fn members(&self, page: Members) -> Result<Vec<Execution>, Error> {
-        self.read(|tables, _| tables.members_of(page))
+        self.read("members", |tables, _| tables.members_of(page))
     }
 
     async fn due_flows(
@@ -283,7 +304,7 @@ impl FlowReads for MemoryStore {
         after: Option<(Timestamp, FlowId)>,
         limit: u32,
     ) -> Result<Vec<DueFlow>, Error> {
-        self.read(|tables, now| tables.due_flows(scope, kind, after, limit, now))
+        self.read("due_flows", |tables, now| tables.due_flows(scope, kind, after, limit, now))
     }
 }
 
@@ -297,14 +318,18 @@ impl OutboxReads for MemoryStore {
         after: Option<(Timestamp, Uuid)>,
         limit: u32,
     ) -> Result<Vec<OutboxRow>, Error> {
-        self.read(|tables, now| tables.outbox_before(scope, kind, now.minus_ms(stale_ms), after, limit))
+        self.read("outbox", |tables, now| {
+            tables.outbox_before(scope, kind, now.minus_ms(stale_ms), after, limit)
+        })
     }
 }
 
 #[async_trait]
 impl GateReads for MemoryStore {
     async fn fetch_gates(&self, ids: &[GateId]) -> Result<Vec<Gate>, Error> {
-        self.read(|tables, _| ids.iter().filter_map(|id| tables.gates.rows.get(id).cloned()).collect())
+        self.read("fetch_gates", |tables, _| {
+            ids.iter().filter_map(|id| tables.gates.rows.get(id).cloned()).collect()
+        })
     }
 
     async fn list_gates(
@@ -314,7 +339,7 @@ impl GateReads for MemoryStore {
         after: Option<&Name>,
         limit: u32,
     ) -> Result<Vec<Gate>, Error> {
-        self.read(|tables, _| tables.gates.list(namespace, kind, after, limit))
+        self.read("list_gates", |tables, _| tables.gates.list(namespace, kind, after, limit))
     }
 
     async fn due_gates(
@@ -323,72 +348,70 @@ impl GateReads for MemoryStore {
         after: Option<(Timestamp, GateId)>,
         limit: u32,
     ) -> Result<Vec<Gate>, Error> {
-        self.read(|tables, now| tables.gates.due(scope, after, limit, now))
+        self.read("due_gates", |tables, now| tables.gates.due(scope, after, limit, now))
     }
 
     async fn parts_of(&self, gate: &GateName, limit: u32) -> Result<Vec<Gate>, Error> {
-        self.read(|tables, _| tables.gates.parts_of(gate, limit))
+        self.read("parts_of", |tables, _| tables.gates.parts_of(gate, limit))
     }
 
     async fn ledger(&self, gate: GateId, period: u32) -> Result<Vec<LedgerEntry>, Error> {
-        self.read(|tables, _| tables.gates.ledger(gate, period))
+        self.read("ledger", |tables, _| tables.gates.ledger(gate, period))
     }
 
     async fn ledger_of(&self, execution: ExecutionId) -> Result<Vec<LedgerEntry>, Error> {
-        self.read(|tables, _| tables.gates.ledger_of(execution))
+        self.read("ledger_of", |tables, _| tables.gates.ledger_of(execution))
     }
 
     async fn held_by(&self, gate: GateId, bound: u64) -> Result<u64, Error> {
-        self.read(|tables, _| tables.gates.count_held(gate, bound))
+        self.read("held_by", |tables, _| tables.gates.count_held(gate, bound))
     }
 }
 
 #[async_trait]
 impl SessionReads for MemoryStore {
     async fn sessions(&self, namespace: Option<NamespaceId>) -> Result<Vec<Session>, Error> {
-        self.read(|tables, _| tables.sessions_of(namespace))
+        self.read("sessions", |tables, _| tables.sessions_of(namespace))
     }
 
     async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error> {
-        self.read(|tables, now| tables.unseen_sessions(now.minus_ms(unseen_ms), limit))
+        self.read("unseen_sessions", |tables, now| tables.unseen_sessions(now.minus_ms(unseen_ms), limit))
     }
 }
 
 #[async_trait]
 impl StreamStore for MemoryStore {
     async fn frames(&self, stream: StreamName, range: FrameRange, limit: u32) -> Result<Vec<Frame>, Error> {
-        self.read(|tables, now| tables.frames_in(stream, range, limit, now))
+        self.read("frames", |tables, now| tables.frames_in(stream, range, limit, now))
     }
 
     async fn stream(&self, stream: StreamName) -> Result<Option<Stream>, Error> {
-        self.read(|tables, _| tables.streams.get(&stream).cloned())
+        self.read("stream", |tables, _| tables.streams.get(&stream).cloned())
     }
 
     async fn delete_old_frames(&self, limit: u32) -> Result<u64, Error> {
-        let mut tables = self.tables();
-        let now = self.clock.now();
-        Ok(tables.delete_old_frames(now, limit))
+        self.change("delete_old_frames", |tables, now| tables.delete_old_frames(now, limit))
     }
 }
 
 #[async_trait]
 impl SignalReads for MemoryStore {
     async fn signals(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Signal>, Error> {
-        self.read(|tables, _| tables.records.signals_after(of, after, limit))
+        self.read("signals", |tables, _| tables.records.signals_after(of, after, limit))
     }
 }
 
 #[async_trait]
 impl StepReads for MemoryStore {
     async fn steps(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<RecordedStep>, Error> {
-        self.read(|tables, _| tables.records.steps_after(of, after, limit))
+        self.read("steps", |tables, _| tables.records.steps_after(of, after, limit))
     }
 }
 
 #[async_trait]
 impl WaitpointReads for MemoryStore {
     async fn waitpoints(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Waitpoint>, Error> {
-        self.read(|tables, _| tables.records.waitpoints_after(of, after, limit))
+        self.read("waitpoints", |tables, _| tables.records.waitpoints_after(of, after, limit))
     }
 
     async fn list_waitpoints(
@@ -397,52 +420,47 @@ impl WaitpointReads for MemoryStore {
         after: Option<WaitpointPosition>,
         limit: u32,
     ) -> Result<Vec<Waitpoint>, Error> {
-        self.read(|tables, _| tables.records.list_waitpoints(filter, after, limit))
+        self.read("list_waitpoints", |tables, _| tables.records.list_waitpoints(filter, after, limit))
     }
 
     async fn waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error> {
-        self.read(|tables, _| tables.records.waitpoint(id))
+        self.read("waitpoint", |tables, _| tables.records.waitpoint(id))
     }
 }
 
 #[async_trait]
 impl TokenKeyReads for MemoryStore {
     async fn token_keys(&self) -> Result<Vec<TokenKey>, Error> {
-        self.read(|tables, _| tables.records.token_keys.values().copied().collect())
+        self.read("token_keys", |tables, _| tables.records.token_keys.values().copied().collect())
     }
 }
 
 #[async_trait]
 impl KeyStore for MemoryStore {
     async fn delete_expired_keys(&self, limit: u32) -> Result<u64, Error> {
-        let mut tables = self.tables();
-        let now = self.clock.now();
-        Ok(tables.delete_expired_keys(now, limit))
+        self.change("delete_expired_keys", |tables, now| tables.delete_expired_keys(now, limit))
     }
 }
 
 #[async_trait]
 impl ApiKeyStore for MemoryStore {
     async fn api_key(&self, digest: &KeyDigest) -> Result<Option<(ApiKey, Timestamp)>, Error> {
-        let now = self.clock.now();
-        self.read(|tables, _| tables.records.api_key(digest).map(|key| (key, now)))
+        self.read("api_key", |tables, now| tables.records.api_key(digest).map(|key| (key, now)))
     }
 
     async fn api_keys(&self, after: Option<ApiKeyId>, limit: u32) -> Result<Vec<ApiKey>, Error> {
-        self.read(|tables, _| tables.records.list_api_keys(after, limit))
+        self.read("api_keys", |tables, _| tables.records.list_api_keys(after, limit))
     }
 
     async fn touch_api_keys(&self, ids: &[ApiKeyId]) -> Result<(), Error> {
-        let now = self.clock.now();
-        self.tables().records.touch_api_keys(ids, now);
-        Ok(())
+        self.change("touch_api_keys", |tables, now| tables.records.touch_api_keys(ids, now))
     }
 }
 
 #[async_trait]
 impl BulkJobReads for MemoryStore {
     async fn bulk_job(&self, id: BulkJobId) -> Result<Option<BulkJob>, Error> {
-        self.read(|tables, _| tables.records.bulk_jobs.get(&id).cloned())
+        self.read("bulk_job", |tables, _| tables.records.bulk_jobs.get(&id).cloned())
     }
 
     async fn bulk_jobs(
@@ -451,18 +469,18 @@ impl BulkJobReads for MemoryStore {
         after: Option<BulkJobId>,
         limit: u32,
     ) -> Result<Vec<BulkJob>, Error> {
-        self.read(|tables, _| tables.records.list_bulk_jobs(namespace, after, limit))
+        self.read("bulk_jobs", |tables, _| tables.records.list_bulk_jobs(namespace, after, limit))
     }
 
     async fn due_bulk_jobs(&self, scope: &ReconcilerScope, limit: u32) -> Result<Vec<BulkJob>, Error> {
-        self.read(|tables, now| tables.records.due_bulk_jobs(scope, limit, now))
+        self.read("due_bulk_jobs", |tables, now| tables.records.due_bulk_jobs(scope, limit, now))
     }
 }
 
 #[async_trait]
 impl WebhookReads for MemoryStore {
     async fn webhook(&self, name: &WebhookName) -> Result<Option<Webhook>, Error> {
-        self.read(|tables, _| tables.webhooks.find(name))
+        self.read("webhook", |tables, _| tables.webhooks.find(name))
     }
 
     async fn webhooks(
@@ -471,18 +489,18 @@ impl WebhookReads for MemoryStore {
         after: Option<&WebhookName>,
         limit: u32,
     ) -> Result<Vec<Webhook>, Error> {
-        self.read(|tables, _| tables.webhooks.list(namespace, after, limit))
+        self.read("webhooks", |tables, _| tables.webhooks.list(namespace, after, limit))
     }
 
     async fn deliveries(&self, page: &DeliveryPage) -> Result<Vec<Delivery>, Error> {
-        self.read(|tables, _| tables.webhooks.deliveries(page))
+        self.read("deliveries", |tables, _| tables.webhooks.deliveries(page))
     }
 }
 
 #[async_trait]
 impl ScheduleReads for MemoryStore {
     async fn schedule(&self, name: &ScheduleName) -> Result<Option<Schedule>, Error> {
-        self.read(|tables, _| tables.schedules.get(name))
+        self.read("schedule", |tables, _| tables.schedules.get(name))
     }
 
     async fn schedules(
@@ -491,7 +509,7 @@ impl ScheduleReads for MemoryStore {
         after: Option<&Name>,
         limit: u32,
     ) -> Result<Vec<Schedule>, Error> {
-        self.read(|tables, _| tables.schedules.list(namespace, after, limit))
+        self.read("schedules", |tables, _| tables.schedules.list(namespace, after, limit))
     }
 
     async fn due_schedules(
@@ -500,7 +518,7 @@ impl ScheduleReads for MemoryStore {
         after: Option<(Timestamp, ScheduleName)>,
         limit: u32,
     ) -> Result<DueSchedules, Error> {
-        self.read(|tables, now| DueSchedules {
+        self.read("due_schedules", |tables, now| DueSchedules {
             now,
             schedules: tables.schedules.due(scope, after, limit, now),
         })
@@ -512,19 +530,21 @@ impl InboxStore for MemoryStore {}
 #[async_trait]
 impl NamespaceStore for MemoryStore {
     async fn namespace(&self, name: &Name) -> Result<NamespaceId, Error> {
-        Ok(self.tables().intern_namespace(name))
+        self.change("namespace", |tables, _| tables.intern_namespace(name))
     }
 
     async fn find_namespace(&self, name: &Name) -> Result<Option<NamespaceId>, Error> {
-        self.read(|tables, _| tables.find_namespace(name))
+        self.read("find_namespace", |tables, _| tables.find_namespace(name))
     }
 
     async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
-        self.read(|tables, _| tables.namespaces())
+        self.read("namespaces", |tables, _| tables.namespaces())
     }
 
     async fn namespace_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error> {
-        self.read(|tables, _| tables.settings.get(&namespace).copied().unwrap_or_default())
+        self.read("namespace_settings", |tables, _| {
+            tables.settings.get(&namespace).copied().unwrap_or_default()
+        })
     }
 
     async fn configure_namespace(
@@ -532,45 +552,42 @@ impl NamespaceStore for MemoryStore {
         namespace: NamespaceId,
         settings: NamespaceSettings,
     ) -> Result<(), Error> {
-        let mut tables = self.tables();
-        let known = tables.settings.entry(namespace).or_default();
-        *known = known.changed_to(settings);
-        Ok(())
+        self.change("configure_namespace", |tables, _| {
+            let known = tables.settings.entry(namespace).or_default();
+            *known = known.changed_to(settings);
+        })
     }
 
     async fn delete_rest_of_namespace(&self, namespace: NamespaceId, _limit: u32) -> Result<u64, Error> {
-        Ok(self.tables().delete_rest_of_namespace(namespace))
+        self.change("delete_rest_of_namespace", |tables, _| tables.delete_rest_of_namespace(namespace))
     }
 }
 
 #[async_trait]
 impl ClassStore for MemoryStore {
     async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
-        let mut tables = self.tables();
-        Ok(tables.intern_classes(classes, self.clock.now()))
+        self.change("intern", |tables, now| tables.intern_classes(classes, now))
     }
 
     async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
-        self.read(|tables, _| tables.classes_after(after))
+        self.read("classes_after", |tables, _| tables.classes_after(after))
     }
 
     async fn remove_unused_classes(&self, unused_ms: i64, limit: u32) -> Result<u64, Error> {
-        let mut tables = self.tables();
-        let now = self.clock.now();
-        Ok(tables.remove_unused_classes(now.minus_ms(unused_ms), now, limit))
+        self.change("remove_unused_classes", |tables, now| {
+            tables.remove_unused_classes(now.minus_ms(unused_ms), now, limit)
+        })
     }
 }
 
 #[async_trait]
 impl LogStore for MemoryStore {
     async fn log_page(&self, after: i64, limit: LogLimit) -> Result<Entries, Error> {
-        self.read(|tables, _| tables.log_page(after, limit))
+        self.read("log_page", |tables, _| tables.log_page(after, limit))
     }
 
     async fn drop_old_log(&self, keep_ms: i64) -> Result<u64, Error> {
-        let mut tables = self.tables();
-        let before = self.clock.now().minus_ms(keep_ms);
-        Ok(tables.drop_log(before))
+        self.change("drop_old_log", |tables, now| tables.drop_log(now.minus_ms(keep_ms)))
     }
 }
 
@@ -579,25 +596,26 @@ impl ProjectionStore for MemoryStore {}
 #[async_trait]
 impl RollupStore for MemoryStore {
     async fn save_rollups(&self, rows: &[RollupRow]) -> Result<(), Error> {
-        self.tables().save_rollups(rows);
-        Ok(())
+        self.change("save_rollups", |tables, _| tables.save_rollups(rows))
     }
 
     async fn rollups(&self, query: &RollupQuery, limit: u32) -> Result<Vec<RollupRow>, Error> {
-        self.read(|tables, _| tables.rollups(query, limit))
+        self.read("rollups", |tables, _| tables.rollups(query, limit))
     }
 
     async fn delete_old_rollups(&self, keep_ms: i64, limit: u32) -> Result<u64, Error> {
-        let mut tables = self.tables();
-        let before = self.clock.now().minus_ms(keep_ms);
-        Ok(tables.delete_old_rollups(before, limit))
+        self.change("delete_old_rollups", |tables, now| {
+            tables.delete_old_rollups(now.minus_ms(keep_ms), limit)
+        })
     }
 }
 
 #[async_trait]
 impl SecretStore for MemoryStore {
     async fn root_secret(&self, new: &[u8]) -> Result<RootSecret, Error> {
-        let bytes = self.tables().records.secret.get_or_insert_with(|| new.to_vec()).clone();
-        Ok(RootSecret { bytes, place: SecretPlace::Memory })
+        self.change("root_secret", |tables, _| RootSecret {
+            bytes: tables.records.secret.get_or_insert_with(|| new.to_vec()).clone(),
+            place: SecretPlace::Memory,
+        })
     }
 }

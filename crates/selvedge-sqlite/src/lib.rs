@@ -47,6 +47,7 @@ use connection::owner::Epoch;
 use connection::readers::Readers;
 use connection::schema;
 use connection::writer::{Claim, Figures, Writer};
+use rusqlite::Connection;
 use selvedge_store::{CallMeter, Error, Migrated};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
@@ -143,8 +144,26 @@ impl SqliteStore {
         }
     }
 
-    /// Sends a job to the writer and waits until it is committed.
+    /// Reads with a reader, and reports the call to the meter.
+    async fn read<T: Send + 'static>(
+        &self,
+        call: &'static str,
+        query: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, Error> {
+        self.meter.measure(call, self.readers.read(query)).await
+    }
+
+    /// Writes with the writer, and reports the call to the meter.
     async fn write<T: Send + 'static>(
+        &self,
+        call: &'static str,
+        work: impl FnOnce(&JobContext<'_>) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        self.meter.measure(call, self.commit(work)).await
+    }
+
+    /// Sends a job to the writer and waits until it is committed.
+    async fn commit<T: Send + 'static>(
         &self,
         work: impl FnOnce(&JobContext<'_>) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {

@@ -36,6 +36,7 @@ use selvedge_store::{
     RollupStore, RootSecret, ScheduleReads, SecretStore, SessionReads, SignalReads, StepReads, Stored,
     StreamStore, TokenKeyReads, Transaction, Transactions, WaitpointReads, WebhookReads,
 };
+use std::future::ready;
 use uuid::Uuid;
 
 #[async_trait]
@@ -50,16 +51,16 @@ impl Transactions for SqliteStore {
     }
 
     async fn now(&self) -> Result<Timestamp, Error> {
-        Ok(self.clock.now())
+        self.meter.measure("now", ready(Ok(self.clock.now()))).await
     }
 
     async fn transact(&self, mut decision: Box<dyn Decision>) -> Result<Transaction, Error> {
-        self.write(move |context| decide(&mut *decision, context)).await
+        self.write("transact", move |context| decide(&mut *decision, context)).await
     }
 
     /// Does nothing: there are no other servers.
     async fn notify(&self, _: Notification) -> Result<(), Error> {
-        Ok(())
+        self.meter.measure("notify", ready(Ok(()))).await
     }
 
     async fn next_notification(&self) -> Option<Notification> {
@@ -67,11 +68,11 @@ impl Transactions for SqliteStore {
     }
 
     async fn figures(&self) -> Result<Option<(i64, i64)>, Error> {
-        Ok(Some(self.figures.so_far()))
+        self.meter.measure("figures", ready(Ok(Some(self.figures.so_far())))).await
     }
 
     async fn ping(&self) -> Result<(), Error> {
-        self.write(|context| {
+        self.write("ping", |context| {
             let written = Epoch::read(context.connection).and_then(|epoch| epoch.write(context.connection));
             written.map_err(failure)
         })
@@ -92,7 +93,12 @@ impl Transactions for SqliteStore {
 impl DueReads for SqliteStore {
     async fn overview(&self) -> Result<Overview, Error> {
         let now = self.clock.now();
-        self.readers.read(move |connection| due::overview(connection, now)).await
+        self.read("overview", move |connection| due::overview(connection, now)).await
+    }
+
+    async fn glance(&self) -> Result<Overview, Error> {
+        let now = self.clock.now();
+        self.read("glance", move |connection| due::overview(connection, now)).await
     }
 }
 
@@ -100,7 +106,7 @@ impl DueReads for SqliteStore {
 impl ExecutionReads for SqliteStore {
     async fn fetch(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Stored>, Error> {
         let ids = ids.to_vec();
-        self.readers.read(move |connection| read::fetch(connection, &ids, payloads)).await
+        self.read("fetch", move |connection| read::fetch(connection, &ids, payloads)).await
     }
 
     async fn payload_sizes(
@@ -109,11 +115,11 @@ impl ExecutionReads for SqliteStore {
         payloads: Payloads,
     ) -> Result<Vec<(ExecutionId, u64)>, Error> {
         let ids = ids.to_vec();
-        self.readers.read(move |connection| read::payload_sizes(connection, &ids, payloads)).await
+        self.read("payload_sizes", move |connection| read::payload_sizes(connection, &ids, payloads)).await
     }
 
     async fn head(&self, id: ExecutionId) -> Result<Option<Head>, Error> {
-        self.readers.read(move |connection| read::head(connection, id)).await
+        self.read("head", move |connection| read::head(connection, id)).await
     }
 
     async fn list(
@@ -124,12 +130,12 @@ impl ExecutionReads for SqliteStore {
         payloads: Payloads,
     ) -> Result<ListPage, Error> {
         let filter = filter.clone();
-        self.readers.read(move |connection| list::list(connection, &filter, after, limit, payloads)).await
+        self.read("list", move |connection| list::list(connection, &filter, after, limit, payloads)).await
     }
 
     async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {
         let filter = filter.clone();
-        self.readers.read(move |connection| list::count(connection, &filter, bound)).await
+        self.read("count", move |connection| list::count(connection, &filter, bound)).await
     }
 
     async fn count_lanes(
@@ -139,7 +145,8 @@ impl ExecutionReads for SqliteStore {
         bound: u64,
     ) -> Result<Vec<LaneCounts>, Error> {
         let lanes = lanes.to_vec();
-        self.readers.read(move |connection| list::count_lanes(connection, namespace, &lanes, bound)).await
+        self.read("count_lanes", move |connection| list::count_lanes(connection, namespace, &lanes, bound))
+            .await
     }
 
     async fn depths(
@@ -149,16 +156,16 @@ impl ExecutionReads for SqliteStore {
         bound: u64,
     ) -> Result<Vec<Depth>, Error> {
         let ranges = ranges.to_vec();
-        self.readers.read(move |connection| stats::depths(connection, namespace, &ranges, bound)).await
+        self.read("depths", move |connection| stats::depths(connection, namespace, &ranges, bound)).await
     }
 
     async fn history_pages(&self, id: ExecutionId) -> Result<Vec<Vec<u8>>, Error> {
-        self.readers.read(move |connection| read::history_pages(connection, id)).await
+        self.read("history_pages", move |connection| read::history_pages(connection, id)).await
     }
 
     async fn ahead_of(&self, execution: &Execution, bound: u64) -> Result<u64, Error> {
         let execution = execution.clone();
-        self.readers.read(move |connection| read::ahead_of(connection, &execution, bound)).await
+        self.read("ahead_of", move |connection| read::ahead_of(connection, &execution, bound)).await
     }
 
     async fn due(
@@ -170,7 +177,7 @@ impl ExecutionReads for SqliteStore {
     ) -> Result<Vec<DueRow>, Error> {
         let now = self.clock.now();
         let scope = scope.clone();
-        self.readers.read(move |connection| due::due(connection, now, &scope, kind, after, limit)).await
+        self.read("due", move |connection| due::due(connection, now, &scope, kind, after, limit)).await
     }
 
     async fn expired_leases(
@@ -181,7 +188,10 @@ impl ExecutionReads for SqliteStore {
     ) -> Result<Vec<DueRow>, Error> {
         let now = self.clock.now();
         let scope = scope.clone();
-        self.readers.read(move |connection| due::expired_leases(connection, now, &scope, after, limit)).await
+        self.read("expired_leases", move |connection| {
+            due::expired_leases(connection, now, &scope, after, limit)
+        })
+        .await
     }
 }
 
@@ -189,7 +199,7 @@ impl ExecutionReads for SqliteStore {
 impl FlowReads for SqliteStore {
     async fn fetch_flows(&self, ids: &[FlowId]) -> Result<Vec<Flow>, Error> {
         let ids = ids.to_vec();
-        self.readers.read(move |connection| flows::fetch(connection, &ids)).await
+        self.read("fetch_flows", move |connection| flows::fetch(connection, &ids)).await
     }
 
     async fn list_flows(
@@ -199,15 +209,16 @@ impl FlowReads for SqliteStore {
         limit: u32,
     ) -> Result<Vec<Flow>, Error> {
         let filter = filter.clone();
-        self.readers.read(move |connection| flows::list(connection, &filter, after, limit)).await
+        self.read("list_flows", move |connection| flows::list(connection, &filter, after, limit)).await
     }
 
     async fn count_flows(&self, namespace: NamespaceId, state: FlowState, bound: u64) -> Result<u64, Error> {
-        self.readers.read(move |connection| stats::count_flows(connection, namespace, state, bound)).await
+        self.read("count_flows", move |connection| stats::count_flows(connection, namespace, state, bound))
+            .await
     }
 
     async fn members(&self, page: Members) -> Result<Vec<Execution>, Error> {
-        self.readers.read(move |connection| flows::members(connection, page)).await
+        self.read("members", move |connection| flows::members(connection, page)).await
     }
 
     async fn due_flows(
@@ -219,7 +230,8 @@ impl FlowReads for SqliteStore {
     ) -> Result<Vec<DueFlow>, Error> {
         let now = self.clock.now();
         let scope = scope.clone();
-        self.readers.read(move |connection| due::due_flows(connection, now, &scope, kind, after, limit)).await
+        self.read("due_flows", move |connection| due::due_flows(connection, now, &scope, kind, after, limit))
+            .await
     }
 }
 
@@ -235,7 +247,8 @@ impl OutboxReads for SqliteStore {
     ) -> Result<Vec<OutboxRow>, Error> {
         let before = self.clock.now().minus_ms(stale_ms);
         let scope = scope.clone();
-        self.readers.read(move |connection| due::outbox(connection, before, &scope, kind, after, limit)).await
+        self.read("outbox", move |connection| due::outbox(connection, before, &scope, kind, after, limit))
+            .await
     }
 }
 
@@ -243,7 +256,7 @@ impl OutboxReads for SqliteStore {
 impl GateReads for SqliteStore {
     async fn fetch_gates(&self, ids: &[GateId]) -> Result<Vec<Gate>, Error> {
         let ids = ids.to_vec();
-        self.readers.read(move |connection| gates::fetch(connection, &ids)).await
+        self.read("fetch_gates", move |connection| gates::fetch(connection, &ids)).await
     }
 
     async fn list_gates(
@@ -255,7 +268,7 @@ impl GateReads for SqliteStore {
     ) -> Result<Vec<Gate>, Error> {
         let after = after.cloned();
         let list = move |connection: &_| gates::list(connection, namespace, kind, after.as_ref(), limit);
-        self.readers.read(list).await
+        self.read("list_gates", list).await
     }
 
     async fn due_gates(
@@ -266,36 +279,36 @@ impl GateReads for SqliteStore {
     ) -> Result<Vec<Gate>, Error> {
         let now = self.clock.now();
         let scope = scope.clone();
-        self.readers.read(move |connection| gates::due(connection, now, &scope, after, limit)).await
+        self.read("due_gates", move |connection| gates::due(connection, now, &scope, after, limit)).await
     }
 
     async fn parts_of(&self, gate: &GateName, limit: u32) -> Result<Vec<Gate>, Error> {
         let gate = gate.clone();
-        self.readers.read(move |connection| gates::parts_of(connection, &gate, limit)).await
+        self.read("parts_of", move |connection| gates::parts_of(connection, &gate, limit)).await
     }
 
     async fn ledger(&self, gate: GateId, period: u32) -> Result<Vec<LedgerEntry>, Error> {
-        self.readers.read(move |connection| gates::ledger(connection, gate, period)).await
+        self.read("ledger", move |connection| gates::ledger(connection, gate, period)).await
     }
 
     async fn ledger_of(&self, execution: ExecutionId) -> Result<Vec<LedgerEntry>, Error> {
-        self.readers.read(move |connection| gates::ledger_of(connection, execution)).await
+        self.read("ledger_of", move |connection| gates::ledger_of(connection, execution)).await
     }
 
     async fn held_by(&self, gate: GateId, bound: u64) -> Result<u64, Error> {
-        self.readers.read(move |connection| gates::held_by(connection, gate, bound)).await
+        self.read("held_by", move |connection| gates::held_by(connection, gate, bound)).await
     }
 }
 
 #[async_trait]
 impl SessionReads for SqliteStore {
     async fn sessions(&self, namespace: Option<NamespaceId>) -> Result<Vec<Session>, Error> {
-        self.readers.read(move |connection| read::sessions(connection, namespace)).await
+        self.read("sessions", move |connection| read::sessions(connection, namespace)).await
     }
 
     async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error> {
         let before = self.clock.now().minus_ms(unseen_ms);
-        self.readers.read(move |connection| due::unseen_sessions(connection, before, limit)).await
+        self.read("unseen_sessions", move |connection| due::unseen_sessions(connection, before, limit)).await
     }
 }
 
@@ -303,15 +316,15 @@ impl SessionReads for SqliteStore {
 impl StreamStore for SqliteStore {
     async fn frames(&self, name: StreamName, range: FrameRange, limit: u32) -> Result<Vec<Frame>, Error> {
         let now = self.clock.now();
-        self.readers.read(move |connection| streams::frames(connection, name, range, limit, now)).await
+        self.read("frames", move |connection| streams::frames(connection, name, range, limit, now)).await
     }
 
     async fn stream(&self, name: StreamName) -> Result<Option<Stream>, Error> {
-        self.readers.read(move |connection| streams::read(connection, name)).await
+        self.read("stream", move |connection| streams::read(connection, name)).await
     }
 
     async fn delete_old_frames(&self, limit: u32) -> Result<u64, Error> {
-        self.write(move |context| {
+        self.write("delete_old_frames", move |context| {
             streams::delete_old_frames(context.connection, context.now, limit).map_err(failure)
         })
         .await
@@ -321,21 +334,21 @@ impl StreamStore for SqliteStore {
 #[async_trait]
 impl SignalReads for SqliteStore {
     async fn signals(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Signal>, Error> {
-        self.readers.read(move |connection| record::signals(connection, of, after, limit)).await
+        self.read("signals", move |connection| record::signals(connection, of, after, limit)).await
     }
 }
 
 #[async_trait]
 impl StepReads for SqliteStore {
     async fn steps(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<RecordedStep>, Error> {
-        self.readers.read(move |connection| record::steps(connection, of, after, limit)).await
+        self.read("steps", move |connection| record::steps(connection, of, after, limit)).await
     }
 }
 
 #[async_trait]
 impl WaitpointReads for SqliteStore {
     async fn waitpoints(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Waitpoint>, Error> {
-        self.readers.read(move |connection| record::waitpoints(connection, of, after, limit)).await
+        self.read("waitpoints", move |connection| record::waitpoints(connection, of, after, limit)).await
     }
 
     async fn list_waitpoints(
@@ -346,25 +359,25 @@ impl WaitpointReads for SqliteStore {
     ) -> Result<Vec<Waitpoint>, Error> {
         let filter = filter.clone();
         let read = move |connection: &_| record::list_waitpoints(connection, &filter, after, limit);
-        self.readers.read(read).await
+        self.read("list_waitpoints", read).await
     }
 
     async fn waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error> {
-        self.readers.read(move |connection| record::waitpoint(connection, id)).await
+        self.read("waitpoint", move |connection| record::waitpoint(connection, id)).await
     }
 }
 
 #[async_trait]
 impl TokenKeyReads for SqliteStore {
     async fn token_keys(&self) -> Result<Vec<TokenKey>, Error> {
-        self.readers.read(record::token_keys).await
+        self.read("token_keys", record::token_keys).await
     }
 }
 
 #[async_trait]
 impl KeyStore for SqliteStore {
     async fn delete_expired_keys(&self, limit: u32) -> Result<u64, Error> {
-        self.write(move |context| {
+        self.write("delete_expired_keys", move |context| {
             context
                 .connection
                 .prepare_cached(&sql::KEYS_DELETE_EXPIRED)
@@ -380,12 +393,12 @@ impl KeyStore for SqliteStore {
 impl ApiKeyStore for SqliteStore {
     async fn api_key(&self, digest: &KeyDigest) -> Result<Option<(ApiKey, Timestamp)>, Error> {
         let (digest, now) = (*digest, self.clock.now());
-        let found = self.readers.read(move |connection| api_keys::find(connection, &digest)).await?;
+        let found = self.read("api_key", move |connection| api_keys::find(connection, &digest)).await?;
         Ok(found.map(|key| (key, now)))
     }
 
     async fn api_keys(&self, after: Option<ApiKeyId>, limit: u32) -> Result<Vec<ApiKey>, Error> {
-        self.readers.read(move |connection| api_keys::list(connection, after, limit)).await
+        self.read("api_keys", move |connection| api_keys::list(connection, after, limit)).await
     }
 
     async fn touch_api_keys(&self, ids: &[ApiKeyId]) -> Result<(), Error> {
@@ -393,14 +406,14 @@ impl ApiKeyStore for SqliteStore {
         let touch = move |context: &JobContext<'_>| {
             api_keys::touch(context.connection, &ids, context.now).map_err(failure)
         };
-        self.write(touch).await
+        self.write("touch_api_keys", touch).await
     }
 }
 
 #[async_trait]
 impl BulkJobReads for SqliteStore {
     async fn bulk_job(&self, id: BulkJobId) -> Result<Option<BulkJob>, Error> {
-        self.readers.read(move |connection| bulk_jobs::read(connection, id)).await
+        self.read("bulk_job", move |connection| bulk_jobs::read(connection, id)).await
     }
 
     async fn bulk_jobs(
@@ -409,12 +422,12 @@ impl BulkJobReads for SqliteStore {
         after: Option<BulkJobId>,
         limit: u32,
     ) -> Result<Vec<BulkJob>, Error> {
-        self.readers.read(move |connection| bulk_jobs::list(connection, namespace, after, limit)).await
+        self.read("bulk_jobs", move |connection| bulk_jobs::list(connection, namespace, after, limit)).await
     }
 
     async fn due_bulk_jobs(&self, scope: &ReconcilerScope, limit: u32) -> Result<Vec<BulkJob>, Error> {
         let (now, scope) = (self.clock.now(), scope.clone());
-        self.readers.read(move |connection| bulk_jobs::due(connection, now, &scope, limit)).await
+        self.read("due_bulk_jobs", move |connection| bulk_jobs::due(connection, now, &scope, limit)).await
     }
 }
 
@@ -422,7 +435,7 @@ impl BulkJobReads for SqliteStore {
 impl WebhookReads for SqliteStore {
     async fn webhook(&self, name: &WebhookName) -> Result<Option<Webhook>, Error> {
         let name = name.clone();
-        self.readers.read(move |connection| webhooks::find(connection, &name)).await
+        self.read("webhook", move |connection| webhooks::find(connection, &name)).await
     }
 
     async fn webhooks(
@@ -433,12 +446,12 @@ impl WebhookReads for SqliteStore {
     ) -> Result<Vec<Webhook>, Error> {
         let after = after.cloned();
         let list = move |connection: &_| webhooks::list(connection, namespace, after.as_ref(), limit);
-        self.readers.read(list).await
+        self.read("webhooks", list).await
     }
 
     async fn deliveries(&self, page: &DeliveryPage) -> Result<Vec<Delivery>, Error> {
         let page = *page;
-        self.readers.read(move |connection| webhooks::deliveries(connection, &page)).await
+        self.read("deliveries", move |connection| webhooks::deliveries(connection, &page)).await
     }
 }
 
@@ -446,7 +459,7 @@ impl WebhookReads for SqliteStore {
 impl ScheduleReads for SqliteStore {
     async fn schedule(&self, name: &ScheduleName) -> Result<Option<Schedule>, Error> {
         let name = name.clone();
-        self.readers.read(move |connection| schedules::find(connection, &name)).await
+        self.read("schedule", move |connection| schedules::find(connection, &name)).await
     }
 
     async fn schedules(
@@ -456,9 +469,10 @@ impl ScheduleReads for SqliteStore {
         limit: u32,
     ) -> Result<Vec<Schedule>, Error> {
         let after = after.cloned();
-        self.readers
-            .read(move |connection| schedules::list(connection, namespace, after.as_ref(), limit))
-            .await
+        self.read("schedules", move |connection| {
+            schedules::list(connection, namespace, after.as_ref(), limit)
+        })
+        .await
     }
 
     async fn due_schedules(
@@ -469,7 +483,7 @@ impl ScheduleReads for SqliteStore {
     ) -> Result<DueSchedules, Error> {
         let (now, scope) = (self.clock.now(), scope.clone());
         let due = move |connection: &_| schedules::due(connection, now, &scope, after.as_ref(), limit);
-        Ok(DueSchedules { now, schedules: self.readers.read(due).await? })
+        Ok(DueSchedules { now, schedules: self.read("due_schedules", due).await? })
     }
 }
 
@@ -479,20 +493,23 @@ impl InboxStore for SqliteStore {}
 impl NamespaceStore for SqliteStore {
     async fn namespace(&self, name: &Name) -> Result<NamespaceId, Error> {
         let name = name.clone();
-        self.write(move |context| names::intern_namespace(context.connection, &name).map_err(failure)).await
+        self.write("namespace", move |context| {
+            names::intern_namespace(context.connection, &name).map_err(failure)
+        })
+        .await
     }
 
     async fn find_namespace(&self, name: &Name) -> Result<Option<NamespaceId>, Error> {
         let name = name.clone();
-        self.readers.read(move |connection| names::find_namespace(connection, &name)).await
+        self.read("find_namespace", move |connection| names::find_namespace(connection, &name)).await
     }
 
     async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
-        self.readers.read(names::namespaces).await
+        self.read("namespaces", names::namespaces).await
     }
 
     async fn namespace_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error> {
-        self.readers.read(move |connection| names::settings(connection, namespace)).await
+        self.read("namespace_settings", move |connection| names::settings(connection, namespace)).await
     }
 
     async fn configure_namespace(
@@ -500,15 +517,17 @@ impl NamespaceStore for SqliteStore {
         namespace: NamespaceId,
         settings: NamespaceSettings,
     ) -> Result<(), Error> {
-        self.write(move |context| names::configure(context.connection, namespace, settings).map_err(failure))
-            .await
+        self.write("configure_namespace", move |context| {
+            names::configure(context.connection, namespace, settings).map_err(failure)
+        })
+        .await
     }
 
     async fn delete_rest_of_namespace(&self, namespace: NamespaceId, limit: u32) -> Result<u64, Error> {
         let delete = move |context: &JobContext<'_>| {
             names::delete_rest(context.connection, namespace, limit).map_err(failure)
         };
-        self.write(delete).await
+        self.write("delete_rest_of_namespace", delete).await
     }
 }
 
@@ -519,44 +538,50 @@ impl ClassStore for SqliteStore {
         let intern = move |context: &JobContext<'_>| {
             names::intern_classes(context.connection, classes, context.now).map_err(failure)
         };
-        self.write(intern).await
+        self.write("intern", intern).await
     }
 
     async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
-        self.readers.read(move |connection| names::classes_after(connection, after)).await
+        self.read("classes_after", move |connection| names::classes_after(connection, after)).await
     }
 
     async fn remove_unused_classes(&self, unused_ms: i64, limit: u32) -> Result<u64, Error> {
         let remove = move |context: &JobContext<'_>| {
             names::remove_unused_classes(context.connection, context.now, unused_ms, limit).map_err(failure)
         };
-        self.write(remove).await
+        self.write("remove_unused_classes", remove).await
     }
 }
 
 #[async_trait]
 impl LogStore for SqliteStore {
     async fn log_page(&self, after: i64, limit: LogLimit) -> Result<Entries, Error> {
-        self.readers.read(move |connection| read::log_page(connection, after, limit)).await
+        self.read("log_page", move |connection| read::log_page(connection, after, limit)).await
     }
 
     async fn drop_old_log(&self, keep_ms: i64) -> Result<u64, Error> {
-        self.keep_window(keep_ms).await
+        self.meter.measure("drop_old_log", self.keep_window(keep_ms)).await
     }
 }
 
 #[async_trait]
 impl ProjectionStore for SqliteStore {
     async fn take_projection(&self, _: ProjectionLease) -> Result<Option<i64>, Error> {
-        self.readers.read(projection::position).await.map(Some)
+        self.read("take_projection", projection::position).await.map(Some)
     }
 
     async fn save_projection(&self, _: ProjectionLease, page: ProjectionPage) -> Result<bool, Error> {
-        self.write(move |context| projection::save(context.connection, &page).map_err(failure)).await
+        self.write("save_projection", move |context| {
+            projection::save(context.connection, &page).map_err(failure)
+        })
+        .await
     }
 
     async fn delete_old_projection(&self, limit: u32) -> Result<u64, Error> {
-        self.write(move |context| projection::delete_old(context.connection, limit).map_err(failure)).await
+        self.write("delete_old_projection", move |context| {
+            projection::delete_old(context.connection, limit).map_err(failure)
+        })
+        .await
     }
 }
 
@@ -564,16 +589,19 @@ impl ProjectionStore for SqliteStore {
 impl RollupStore for SqliteStore {
     async fn save_rollups(&self, rows: &[RollupRow]) -> Result<(), Error> {
         let rows = rows.to_vec();
-        self.write(move |context| stats::save_rollups(context.connection, &rows).map_err(failure)).await
+        self.write("save_rollups", move |context| {
+            stats::save_rollups(context.connection, &rows).map_err(failure)
+        })
+        .await
     }
 
     async fn rollups(&self, query: &RollupQuery, limit: u32) -> Result<Vec<RollupRow>, Error> {
         let query = query.clone();
-        self.readers.read(move |connection| stats::rollups(connection, &query, limit)).await
+        self.read("rollups", move |connection| stats::rollups(connection, &query, limit)).await
     }
 
     async fn delete_old_rollups(&self, keep_ms: i64, limit: u32) -> Result<u64, Error> {
-        self.write(move |context| {
+        self.write("delete_old_rollups", move |context| {
             let before = context.now.minus_ms(keep_ms);
             stats::delete_old_rollups(context.connection, before, limit).map_err(failure)
         })
@@ -584,6 +612,6 @@ impl RollupStore for SqliteStore {
 #[async_trait]
 impl SecretStore for SqliteStore {
     async fn root_secret(&self, new: &[u8]) -> Result<RootSecret, Error> {
-        self.keep_secret(new).await
+        self.meter.measure("root_secret", self.keep_secret(new)).await
     }
 }

@@ -15,7 +15,7 @@ impl SqliteStore {
     pub(crate) async fn keep_window(&self, keep_ms: i64) -> Result<u64, Error> {
         let mut deleted = 0;
         loop {
-            let delete = self.write(move |context| {
+            let delete = self.commit(move |context| {
                 let window = context.now.minus_ms(keep_ms);
                 delete_chunk(context.connection, window).map_err(failure)
             });
