@@ -1,5 +1,5 @@
-//! The [`Rule`] trait, which every operation implements as a type of its own, and the type-erased [`Task`] that a batch
-//! holds.
+//! The [`Rule`] trait, which every operation implements as a type of its own, and [`Queued`], a rule on its way through a
+//! batch.
 //!
 //! A rule names the rows it needs and decides with them. It never loads or saves: [`crate::driver`] does both, for the
 //! engine, the conformance suite and the tests of core alike. `profile` has no default, so every new operation must
@@ -9,6 +9,7 @@ use crate::rows::Needs;
 use crate::rules::report::Fence;
 use crate::rules::worker::PutBack;
 use crate::{ClaimScope, ClassId, ExecutionId, Work};
+use std::convert::Infallible;
 
 /// An operation: the rows it needs, and its decision.
 pub trait Rule: Send + 'static {
@@ -177,8 +178,56 @@ pub struct Locks {
     pub sessions: bool,
 }
 
-/// A rule without its reply type, so that one batch can hold rules of every kind.
+/// The caller of a rule, who receives the reply after the commit.
+pub trait Caller<R: Rule>: Send {
+    /// The error of a failed transaction.
+    type Error;
+
+    /// Receives the reply, or the error. Returns a reply that nobody waits for any more.
+    fn answer(self, reply: Result<R::Reply, Self::Error>) -> Option<R::Reply>;
+}
+
+/// No caller: a test takes the reply out with [`Queued::into_reply`].
+impl<R: Rule> Caller<R> for () {
+    type Error = Infallible;
+
+    fn answer(self, _reply: Result<R::Reply, Infallible>) -> Option<R::Reply> {
+        None
+    }
+}
+
+/// A queued operation: a rule with its profile and its caller and, once it was decided, its reply.
+#[derive(Debug)]
+pub struct Queued<R: Rule, C = ()> {
+    rule: R,
+    profile: Profile,
+    reply: Option<R::Reply>,
+    caller: C,
+}
+
+impl<R: Rule> Queued<R> {
+    /// Queues a rule without a caller.
+    pub fn new(rule: R) -> Self {
+        Queued::of(rule, ())
+    }
+
+    /// Returns the reply of the last try, if the rule was decided in it.
+    pub fn into_reply(self) -> Option<R::Reply> {
+        self.reply
+    }
+}
+
+impl<R: Rule, C: Caller<R>> Queued<R, C> {
+    /// Queues a rule of a caller.
+    pub fn of(rule: R, caller: C) -> Self {
+        Queued { profile: rule.profile(), rule, reply: None, caller }
+    }
+}
+
+/// A [`Queued`] rule of any kind, so that one batch can hold all of them.
 pub trait Task: Send {
+    /// The error of a failed transaction.
+    type Error;
     fn phase(&self) -> Phase;
     fn profile(&self) -> &Profile;
     /// Adds the rows that the rule needs; see [`Rule::needs`].
@@ -191,53 +240,15 @@ pub trait Task: Send {
     fn reset(&mut self);
     /// Reports whether there is a reply. After a commit, a task without a reply was deferred.
     fn is_decided(&self) -> bool;
+    /// Sends the reply to the caller. Returns the leases to put back if the caller no longer waits.
+    fn deliver(self: Box<Self>) -> Vec<PutBack>;
+    /// Sends the error of a failed transaction to the caller.
+    fn fail(self: Box<Self>, error: Self::Error);
 }
 
-impl<T: Task + ?Sized> Task for Box<T> {
-    fn phase(&self) -> Phase {
-        (**self).phase()
-    }
-    fn profile(&self) -> &Profile {
-        (**self).profile()
-    }
-    fn needs(&self, work: &Work, needs: &mut Needs) {
-        (**self).needs(work, needs);
-    }
-    fn decide(&mut self, work: &mut Work) {
-        (**self).decide(work);
-    }
-    fn carry(&mut self, work: &Work, needs: &mut Needs) {
-        (**self).carry(work, needs);
-    }
-    fn reset(&mut self) {
-        (**self).reset();
-    }
-    fn is_decided(&self) -> bool {
-        (**self).is_decided()
-    }
-}
+impl<R: Rule, C: Caller<R>> Task for Queued<R, C> {
+    type Error = C::Error;
 
-/// A rule with its profile and, once it was decided, its reply.
-#[derive(Debug)]
-pub struct Envelope<R: Rule> {
-    rule: R,
-    profile: Profile,
-    reply: Option<R::Reply>,
-}
-
-impl<R: Rule> Envelope<R> {
-    /// Wraps a rule.
-    pub fn new(rule: R) -> Self {
-        Envelope { profile: rule.profile(), rule, reply: None }
-    }
-
-    /// Returns the reply of the last try, if the rule was decided in it.
-    pub fn into_reply(self) -> Option<R::Reply> {
-        self.reply
-    }
-}
-
-impl<R: Rule> Task for Envelope<R> {
     fn phase(&self) -> Phase {
         R::PHASE
     }
@@ -260,5 +271,45 @@ impl<R: Rule> Task for Envelope<R> {
     }
     fn is_decided(&self) -> bool {
         self.reply.is_some()
+    }
+    fn deliver(self: Box<Self>) -> Vec<PutBack> {
+        let Queued { reply, caller, .. } = *self;
+        let undelivered = reply.and_then(|reply| caller.answer(Ok(reply)));
+        undelivered.map(R::undelivered).unwrap_or_default()
+    }
+    fn fail(self: Box<Self>, error: C::Error) {
+        self.caller.answer(Err(error));
+    }
+}
+
+impl<T: Task + ?Sized> Task for Box<T> {
+    type Error = T::Error;
+
+    fn phase(&self) -> Phase {
+        (**self).phase()
+    }
+    fn profile(&self) -> &Profile {
+        (**self).profile()
+    }
+    fn needs(&self, work: &Work, needs: &mut Needs) {
+        (**self).needs(work, needs);
+    }
+    fn decide(&mut self, work: &mut Work) {
+        (**self).decide(work);
+    }
+    fn carry(&mut self, work: &Work, needs: &mut Needs) {
+        (**self).carry(work, needs);
+    }
+    fn reset(&mut self) {
+        (**self).reset();
+    }
+    fn is_decided(&self) -> bool {
+        (**self).is_decided()
+    }
+    fn deliver(self: Box<Self>) -> Vec<PutBack> {
+        T::deliver(*self)
+    }
+    fn fail(self: Box<Self>, error: T::Error) {
+        T::fail(*self, error);
     }
 }

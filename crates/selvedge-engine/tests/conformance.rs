@@ -3,11 +3,10 @@
 
 use async_trait::async_trait;
 use selvedge_conformance::{PendingReply, RuleRunner, Subject, execution_model, flow_model, gate_model};
-use selvedge_core::rule::Task;
 use selvedge_core::rules::claim::{Claim, Claims};
 use selvedge_core::token::Secret;
 use selvedge_core::{Refusal, Timestamp};
-use selvedge_engine::store::{Error, Store, Transaction};
+use selvedge_engine::store::{BoxedTask, Error, Store, Transaction};
 use selvedge_engine::{Engine, Error as EngineError, Options};
 use selvedge_memory::{Clock, MemoryStore};
 use std::sync::Arc;
@@ -23,7 +22,7 @@ static CACHED: AtomicU64 = AtomicU64::new(0);
 
 #[async_trait]
 impl RuleRunner for EngineRunner {
-    async fn run(&self, tasks: Vec<Box<dyn Task>>) -> Result<Transaction, Error> {
+    async fn run(&self, tasks: Vec<BoxedTask>) -> Result<Transaction, Error> {
         let hits = self.0.cache_hits();
         let transaction = self.0.transact(tasks).await;
         CACHED.fetch_add(self.0.cache_hits() - hits, Ordering::Relaxed);

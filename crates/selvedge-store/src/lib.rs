@@ -22,10 +22,10 @@ mod scope;
 mod wrapper;
 
 pub use contract::{
-    ApiKeyStore, BulkJobReads, ClassStore, Decision, DueReads, ExecutionReads, FlowReads, GateReads,
-    InboxStore, KeyStore, LogStore, ManualClock, NamespaceStore, OutboxReads, ProjectionStore, RollupStore,
-    ScheduleReads, SecretStore, SessionReads, SignalReads, StepReads, Store, StreamStore, TokenKeyReads,
-    Transactions, WaitpointReads, WebhookReads,
+    ApiKeyStore, BoxedTask, BulkJobReads, ClassStore, Decision, DueReads, ExecutionReads, FlowReads,
+    GateReads, InboxStore, KeyStore, LogStore, ManualClock, NamespaceStore, OutboxReads, ProjectionStore,
+    RollupStore, ScheduleReads, SecretStore, SessionReads, SignalReads, StepReads, Store, StreamStore,
+    TokenKeyReads, Transactions, WaitpointReads, WebhookReads,
 };
 pub use data::{
     Deletion, DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Entry, FlowDue, Head,

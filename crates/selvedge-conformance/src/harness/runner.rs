@@ -1,11 +1,11 @@
 //! Runs the rules of core in the driver that ships, and decisions that a test writes as closures.
 
 use async_trait::async_trait;
-use selvedge_core::driver::{Admission, Alone, Driver, Host};
-use selvedge_core::rule::{Envelope, Locks, Phase, Profile, Rule, Task, Touch};
+use selvedge_core::driver::{Admission, Alone, Driver, Host, Summary};
+use selvedge_core::rule::{Caller, Locks, Phase, Profile, Queued, Rule, Touch};
 use selvedge_core::rules::claim::{Claim, Claims};
-use selvedge_core::{Class, ClassId, Classes, Execution, ExecutionId, Needs, Refusal, Rows, Work};
-use selvedge_store::{Decision, Demand, Error, Store, Transaction};
+use selvedge_core::{Changes, Class, ClassId, Classes, Execution, ExecutionId, Needs, Refusal, Rows, Work};
+use selvedge_store::{BoxedTask, Decision, Demand, Error, Store, Transaction};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,56 +17,27 @@ pub trait RuleGroup: Send + 'static {
     /// The replies of the rules.
     type Replies: Send + 'static;
     /// Adds the rules as tasks and returns the replies, to be collected after the commit.
-    fn add_tasks(self, tasks: &mut Vec<Box<dyn Task>>) -> PendingReply<Self::Replies>;
+    fn add_tasks(self, tasks: &mut Vec<BoxedTask>) -> PendingReply<Self::Replies>;
 }
 
-/// A task whose envelope is shared with the [`PendingReply`].
-struct SharedTask<R: Rule> {
-    profile: Profile,
-    envelope: Arc<Mutex<Option<Envelope<R>>>>,
-}
+/// The place of a reply, which the [`PendingReply`] takes out.
+struct Reply<T>(Arc<Mutex<Option<T>>>);
 
-impl<R: Rule> SharedTask<R> {
-    fn with<T>(&self, act: impl FnOnce(&mut Envelope<R>) -> T) -> T {
-        let mut envelope = locked(&self.envelope);
-        act(envelope.as_mut().expect("a reply is collected after the commit"))
-    }
-}
+impl<R: Rule> Caller<R> for Reply<R::Reply> {
+    type Error = Error;
 
-impl<R: Rule> Task for SharedTask<R> {
-    fn phase(&self) -> Phase {
-        R::PHASE
-    }
-    fn profile(&self) -> &Profile {
-        &self.profile
-    }
-    fn needs(&self, work: &Work, needs: &mut Needs) {
-        self.with(|envelope| envelope.needs(work, needs));
-    }
-    fn decide(&mut self, work: &mut Work) {
-        self.with(|envelope| envelope.decide(work));
-    }
-    fn carry(&mut self, work: &Work, needs: &mut Needs) {
-        self.with(|envelope| envelope.carry(work, needs));
-    }
-    fn reset(&mut self) {
-        self.with(Envelope::reset);
-    }
-    fn is_decided(&self) -> bool {
-        self.with(|envelope| envelope.is_decided())
+    fn answer(self, reply: Result<R::Reply, Error>) -> Option<R::Reply> {
+        *locked(&self.0) = reply.ok();
+        None
     }
 }
 
 impl<R: Rule> RuleGroup for R {
     type Replies = R::Reply;
-    fn add_tasks(self, tasks: &mut Vec<Box<dyn Task>>) -> PendingReply<R::Reply> {
-        let profile = self.profile();
-        let envelope = Arc::new(Mutex::new(Some(Envelope::new(self))));
-        tasks.push(Box::new(SharedTask { profile, envelope: envelope.clone() }));
-        Box::new(move || {
-            let envelope = locked(&envelope).take();
-            envelope.and_then(Envelope::into_reply).expect("a rule that was saved has decided")
-        })
+    fn add_tasks(self, tasks: &mut Vec<BoxedTask>) -> PendingReply<R::Reply> {
+        let reply = Arc::default();
+        tasks.push(Box::new(Queued::of(self, Reply(Arc::clone(&reply)))));
+        Box::new(move || locked(&reply).take().expect("a rule that was saved has decided"))
     }
 }
 
@@ -75,7 +46,7 @@ pub struct RulePair<A, B>(pub A, pub B);
 
 impl<A: RuleGroup, B: RuleGroup> RuleGroup for RulePair<A, B> {
     type Replies = (A::Replies, B::Replies);
-    fn add_tasks(self, tasks: &mut Vec<Box<dyn Task>>) -> PendingReply<Self::Replies> {
+    fn add_tasks(self, tasks: &mut Vec<BoxedTask>) -> PendingReply<Self::Replies> {
         let (first, second) = (self.0.add_tasks(tasks), self.1.add_tasks(tasks));
         Box::new(move || (first(), second()))
     }
@@ -86,7 +57,7 @@ pub struct RuleList<T>(pub Vec<T>);
 
 impl<T: RuleGroup> RuleGroup for RuleList<T> {
     type Replies = Vec<T::Replies>;
-    fn add_tasks(self, tasks: &mut Vec<Box<dyn Task>>) -> PendingReply<Self::Replies> {
+    fn add_tasks(self, tasks: &mut Vec<BoxedTask>) -> PendingReply<Self::Replies> {
         let replies: Vec<_> = self.0.into_iter().map(|one| one.add_tasks(tasks)).collect();
         Box::new(move || replies.into_iter().map(|collect| collect()).collect())
     }
@@ -96,7 +67,7 @@ impl<T: RuleGroup> RuleGroup for RuleList<T> {
 #[async_trait]
 pub trait RuleRunner: Send + Sync {
     /// Runs the tasks. All of them are decided if it returns without an error.
-    async fn run(&self, tasks: Vec<Box<dyn Task>>) -> Result<Transaction, Error>;
+    async fn run(&self, tasks: Vec<BoxedTask>) -> Result<Transaction, Error>;
 
     /// Registers a waiting claim for the next transaction. Its pending reply is none if that transaction did not serve
     /// it. Default: none, the runner has no waiting claims.
@@ -124,7 +95,7 @@ impl StoreRunner {
         self
     }
 
-    async fn driver(&self, tasks: Vec<Box<dyn Task>>) -> Result<SharedDriver, Error> {
+    async fn driver(&self, tasks: Vec<BoxedTask>) -> Result<SharedDriver, Error> {
         let cached = Mutex::new(std::mem::take(&mut *locked(&self.cached)));
         let host = CacheHost { alone: Alone::default(), cached };
         host.learn_classes(self.store.classes_after(ClassId(0)).await?);
@@ -136,12 +107,14 @@ type SharedDriver = Arc<Mutex<Driver<CacheHost>>>;
 
 /// A host of the driver that has only a lease cache.
 struct CacheHost {
-    alone: Alone<Box<dyn Task>>,
+    alone: Alone<BoxedTask>,
     cached: Mutex<HashMap<ExecutionId, Execution>>,
 }
 
 impl Host for CacheHost {
-    type Task = Box<dyn Task>;
+    type Task = BoxedTask;
+    type Effects = ();
+    fn effects(&self, _changes: &Changes, _summary: Summary) {}
     fn classes(&self) -> Arc<Classes> {
         self.alone.classes()
     }
@@ -161,13 +134,18 @@ impl Host for CacheHost {
 
 #[async_trait]
 impl RuleRunner for StoreRunner {
-    async fn run(&self, tasks: Vec<Box<dyn Task>>) -> Result<Transaction, Error> {
+    async fn run(&self, tasks: Vec<BoxedTask>) -> Result<Transaction, Error> {
         let driver = self.driver(tasks).await?;
         let mut transaction = self.store.transact(Box::new(driver.clone())).await?;
         let (tasks, _) = locked(&driver).take_tasks();
-        for deferred in tasks.into_iter().filter(|task| !task.is_decided()) {
-            let driver = self.driver(vec![deferred]).await?;
-            transaction = self.store.transact(Box::new(driver)).await?;
+        for task in tasks {
+            if task.is_decided() {
+                task.deliver();
+                continue;
+            }
+            let driver = self.driver(vec![task]).await?;
+            transaction = self.store.transact(Box::new(driver.clone())).await?;
+            locked(&driver).take_tasks().0.into_iter().for_each(|task| drop(task.deliver()));
         }
         Ok(transaction)
     }

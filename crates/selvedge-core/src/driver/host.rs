@@ -1,10 +1,11 @@
 //! The process around a transaction: the state that the driver uses besides the rows it loads.
 
+use super::Summary;
 use crate::class::{Class, Classes};
 use crate::gate::{Gate, GateId, GateName};
 use crate::rule::Task;
 use crate::work::LaneShares;
-use crate::{ClassId, Execution, ExecutionId};
+use crate::{Changes, ClassId, Execution, ExecutionId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,6 +26,12 @@ pub struct Admission {
 pub trait Host: Send {
     /// The form in which this process holds a rule.
     type Task: Task;
+
+    /// What this process does after a commit.
+    type Effects: Default + Send;
+
+    /// Derives the effects of the commit from the changes that will be saved.
+    fn effects(&self, changes: &Changes, summary: Summary) -> Self::Effects;
 
     /// Returns the known classes.
     fn classes(&self) -> Arc<Classes>;
@@ -96,6 +103,11 @@ impl<T> Default for Alone<T> {
 
 impl<T: Task> Host for Alone<T> {
     type Task = T;
+    type Effects = Summary;
+
+    fn effects(&self, _changes: &Changes, summary: Summary) -> Summary {
+        summary
+    }
 
     fn classes(&self) -> Arc<Classes> {
         self.classes.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -33,6 +33,7 @@ use crate::{ClassId, Entropy, Execution, ExecutionId, Timestamp, Work};
 use cached::Cached;
 use candidates::Search;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::time::Duration;
 
 /// The next step of a decision. Created a few times per transaction, so its size does not matter.
 #[allow(clippy::large_enum_variant)]
@@ -68,7 +69,8 @@ pub struct Driver<H: Host> {
     /// Executions that claims would have handed out although a part of them is unreadable, with the reason.
     damaged: Vec<(ExecutionId, String)>,
     part: Part,
-    summary: Summary,
+    effects: H::Effects,
+    patience: Option<Duration>,
 }
 
 /// The part of a transaction.
@@ -113,13 +115,24 @@ impl<H: Host> Driver<H> {
             asked: Needs::default(),
             damaged: Vec::new(),
             part: Part::Loading,
-            summary: Summary::default(),
+            effects: H::Effects::default(),
+            patience: None,
         }
     }
 
-    /// Takes the summary of the last decision.
-    pub fn summary(&mut self) -> Summary {
-        std::mem::take(&mut self.summary)
+    /// Limits the time of each statement, which includes its waits for locks. Default: the limits of the store.
+    pub fn with_patience(self, patience: Option<Duration>) -> Self {
+        Driver { patience, ..self }
+    }
+
+    /// Returns the time limit of each statement, if it has one of its own.
+    pub fn patience(&self) -> Option<Duration> {
+        self.patience
+    }
+
+    /// Takes the effects of the last decision. Valid only if the transaction committed.
+    pub fn take_effects(&mut self) -> H::Effects {
+        std::mem::take(&mut self.effects)
     }
 
     /// Takes the tasks of the transaction, and the waiting claims that joined it.
@@ -416,7 +429,7 @@ impl<H: Host> Driver<H> {
     /// Returns the changes to save.
     fn finish(&mut self) -> Result<Changes, Violation> {
         self.host.keep_lane_shares(self.work.shares());
-        self.summary = Summary {
+        let summary = Summary {
             now: self.work.now(),
             ready: self.work.classes_left_waiting(),
             opened_lanes: self.work.opened_lanes(),
@@ -425,6 +438,7 @@ impl<H: Host> Driver<H> {
         let changes = std::mem::replace(&mut self.work, Work::new(Entropy::seeded(0))).finish();
         let saved = Saved { found: self.search.found(), cached: self.cached.ids() };
         self.loading.check_saved(&changes, &saved)?;
+        self.effects = self.host.effects(&changes, summary);
         Ok(changes)
     }
 }

@@ -11,7 +11,7 @@ use selvedge_core::GateId;
 use selvedge_core::driver::{Alone, Demand, Driver};
 use selvedge_core::flow::FlowCancel;
 use selvedge_core::rows::{KeyName, KeyRow, KeySubject, Relative, StoredRelative};
-use selvedge_core::rule::Envelope;
+use selvedge_core::rule::Queued;
 use selvedge_core::table::Access;
 use selvedge_core::{Changes, Class, Execution, ExecutionId, Flow, Name, Needs, Rows, Rule, State};
 use std::collections::BTreeSet;
@@ -25,13 +25,13 @@ pub struct Scene<'a> {
 impl Scene<'_> {
     /// Runs a rule. Returns its reply and its changes.
     pub fn run<R: Rule>(&self, rule: R) -> (R::Reply, Changes) {
-        let mut driver = Driver::new(Alone::default(), vec![Envelope::new(rule)]);
+        let mut driver = Driver::new(Alone::default(), vec![Queued::new(rule)]);
         let mut needs = driver.begin(0);
         loop {
             match driver.next(self.rows(&needs)) {
                 Demand::Load(more) => needs = more,
                 Demand::Save(changes) => {
-                    let reply = driver.take_tasks().0.pop().and_then(Envelope::into_reply);
+                    let reply = driver.take_tasks().0.pop().and_then(Queued::into_reply);
                     return (reply.expect("a rule that runs alone is decided"), *changes);
                 }
                 Demand::Abort(why) => panic!("{:?} on {:?}: {why}", self.command, self.row),

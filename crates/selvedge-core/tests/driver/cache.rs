@@ -1,10 +1,10 @@
 //! Cached rows serve only reports that are certain to end their leases.
 
 use super::process::Process;
-use super::rules::{TestRule, complete, report, signal, task};
+use super::rules::{BoxedTask, TestRule, complete, report, signal, task};
 use super::table::{Table, active, id, run, run_again};
 use selvedge_core::driver::Admission;
-use selvedge_core::rule::{LeaseEffect, Task, Touch};
+use selvedge_core::rule::{LeaseEffect, Touch};
 use selvedge_core::rules::report::{Fence, Op, Report};
 use selvedge_core::table::{Access, Request};
 use selvedge_core::{Execution, Needs, Outcome, State};
@@ -50,7 +50,7 @@ fn no_cached_row_is_used_when_the_transaction_is_retried() {
 
 /// Returns the versions that these reports expect when saving. The cached row of the first execution is older than the
 /// stored one.
-fn saved_versions(cached: Execution, tasks: Vec<Box<dyn Task>>) -> Vec<u32> {
+fn saved_versions(cached: Execution, tasks: Vec<BoxedTask>) -> Vec<u32> {
     let process = Process::default().caching(cached);
     let stored = [1, 2].map(|number| Execution { version: 20, ..active(number) });
     let run = run(&mut process.driver(tasks), &Table::of(stored));

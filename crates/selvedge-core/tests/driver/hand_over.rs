@@ -33,7 +33,7 @@ fn a_completion_that_ends_a_join_hands_the_downstream_to_a_waiting_claim_in_the_
     let (_, handed) = driver.take_tasks();
     assert!(handed.len() == 1 && handed[0].is_decided());
     assert!(run.changes().outbox.written.is_empty(), "nothing is left to propagate");
-    assert_eq!(driver.summary().ready, []);
+    assert_eq!(driver.take_effects().ready, []);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_waiting_claim_whose_limited_lanes_were_not_locked_in_the_first_part_keeps_w
     assert_eq!(process.waits(), 1);
     assert!(driver.take_tasks().1.is_empty());
     assert_eq!(run.updated(id(2)).execution.state.name(), StateName::Waiting);
-    assert_eq!(driver.summary().ready, [CLASS], "the claim has to search for it");
+    assert_eq!(driver.take_effects().ready, [CLASS], "the claim has to search for it");
 }
 
 #[test]

@@ -1,17 +1,16 @@
 //! The rows that a transaction loads, how often, and in which order.
 
-use super::rules::{CLAIMS, InPhase, TestRule, tag, task};
+use super::rules::{BoxedTask, CLAIMS, InPhase, TestRule, tag, task};
 use super::table::{CLASS, FLOW, Table, active, id, lane, run};
 use selvedge_core::driver::{Alone, Driver, Loading, LockPlan};
 use selvedge_core::outbox::{OutboxKind, OutboxName};
 use selvedge_core::rows::Queries;
 use selvedge_core::rows::{Candidates, HeldBy};
-use selvedge_core::rule::Task;
 use selvedge_core::table::{Access, Request};
 use selvedge_core::{ClassId, ExecutionId, GateId, Needs, SessionId};
 use uuid::Uuid;
 
-fn alone(tasks: Vec<Box<dyn Task>>) -> Driver<Alone<Box<dyn Task>>> {
+fn alone(tasks: Vec<BoxedTask>) -> Driver<Alone<BoxedTask>> {
     Driver::new(Alone::default(), tasks)
 }
 

@@ -1,17 +1,16 @@
 //! A transaction that would lock out of order, or save rows that it has not locked, is rolled back.
 
 use super::process::Process;
-use super::rules::{TestRule, claim, tag, task};
+use super::rules::{BoxedTask, TestRule, claim, tag, task};
 use super::table::{FLOW, NAMESPACE, Table, active, execution, id, joined, lane, run};
 use selvedge_core::driver::{Alone, Driver};
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
-use selvedge_core::rule::Task;
 use selvedge_core::table::Access;
 use selvedge_core::{Execution, ExecutionId, Name, Needs, SessionId, State, Work};
 use uuid::Uuid;
 
 /// Returns a transaction of one rule in a process that expects limited lanes and gates.
-fn alone(rule: TestRule) -> Driver<Alone<Box<dyn Task>>> {
+fn alone(rule: TestRule) -> Driver<Alone<BoxedTask>> {
     Driver::new(Alone::default(), vec![task(rule)])
 }
 

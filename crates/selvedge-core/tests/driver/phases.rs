@@ -1,9 +1,9 @@
 //! The order in which a transaction decides its rules, and the time of the transaction.
 
-use super::rules::{InPhase, PHASES, TestRule, claim, report, task};
+use super::rules::{BoxedTask, InPhase, PHASES, TestRule, claim, report, task};
 use super::table::{Table, active, id, run};
 use selvedge_core::driver::{Alone, Driver};
-use selvedge_core::rule::{Phase, Task};
+use selvedge_core::rule::Phase;
 use selvedge_core::rules::report::Op;
 use selvedge_core::state::StateName;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 type Decided = Arc<Mutex<Vec<(Phase, usize)>>>;
 
 /// Creates a rule of a phase, given its index in the batch.
-type Create = fn(usize, &Decided) -> Box<dyn Task>;
+type Create = fn(usize, &Decided) -> BoxedTask;
 
 /// Returns a rule of the phase at this index that notes when it is decided.
-fn noting<const PHASE: usize>(batch_index: usize, decided: &Decided) -> Box<dyn Task> {
+fn noting<const PHASE: usize>(batch_index: usize, decided: &Decided) -> BoxedTask {
     let decided = decided.clone();
     task(InPhase::<PHASE>(TestRule::asking(|_, _| {}).deciding(move |_| {
         decided.lock().unwrap_or_else(PoisonError::into_inner).push((PHASES[PHASE], batch_index));
@@ -73,5 +73,5 @@ fn the_time_of_a_transaction_does_not_move_once_a_rule_was_decided() {
     assert_eq!(claimed.state.lease().map(|lease| lease.claimed_at), Some(before));
     assert_eq!(claimed.state.name(), StateName::Active);
     assert!(run.changes().events.iter().all(|event| event.at == before));
-    assert_eq!(driver.summary().now, before);
+    assert_eq!(driver.take_effects().now, before);
 }

@@ -1,12 +1,13 @@
 //! A process around transactions, with a lease cache and waiting claims that a test fills.
 
+use super::rules::BoxedTask;
 use super::table::{CLASS, class};
-use selvedge_core::driver::{Admission, Alone, Driver, Host};
+use selvedge_core::driver::{Admission, Alone, Driver, Host, Summary};
 use selvedge_core::gate::draws::lane_gate;
-use selvedge_core::rule::{Envelope, Task};
+use selvedge_core::rule::Queued;
 use selvedge_core::rules::claim::Claim;
 use selvedge_core::work::LaneShares;
-use selvedge_core::{Class, ClassId, Classes, Execution, ExecutionId, GateId};
+use selvedge_core::{Changes, Class, ClassId, Classes, Execution, ExecutionId, GateId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,7 +20,7 @@ pub struct Process(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    alone: Alone<Box<dyn Task>>,
+    alone: Alone<BoxedTask>,
     admission: Admission,
     /// True if claims begin to wait only after the driver has asked for their lanes.
     comes_late: bool,
@@ -102,7 +103,7 @@ impl Process {
     }
 
     /// Creates a transaction of these tasks.
-    pub fn driver(&self, tasks: Vec<Box<dyn Task>>) -> Driver<Process> {
+    pub fn driver(&self, tasks: Vec<BoxedTask>) -> Driver<Process> {
         self.0.alone.learn_classes(vec![(CLASS, class())]);
         Driver::new(self.clone(), tasks)
     }
@@ -113,7 +114,12 @@ fn lanes(claim: &Claim) -> Vec<GateId> {
 }
 
 impl Host for Process {
-    type Task = Box<dyn Task>;
+    type Task = BoxedTask;
+    type Effects = Summary;
+
+    fn effects(&self, _changes: &Changes, summary: Summary) -> Summary {
+        summary
+    }
 
     fn classes(&self) -> Arc<Classes> {
         self.0.alone.classes()
@@ -139,7 +145,7 @@ impl Host for Process {
         &self,
         ready: BTreeMap<ClassId, usize>,
         fits: &dyn Fn(&[GateId]) -> bool,
-    ) -> Vec<Box<dyn Task>> {
+    ) -> Vec<BoxedTask> {
         self.state(|state| {
             let offered: usize = ready.values().sum();
             state.offers.push(ready);
@@ -147,7 +153,7 @@ impl Host for Process {
             let (mut taken, kept): (Vec<Claim>, Vec<Claim>) = state.waiting.drain(..).partition(fits);
             state.waiting = taken.split_off(offered.min(taken.len()));
             state.waiting.extend(kept);
-            let task = |claim| Box::new(Envelope::new(Claim { handed_only: true, ..claim })) as Box<dyn Task>;
+            let task = |claim| Box::new(Queued::new(Claim { handed_only: true, ..claim })) as BoxedTask;
             taken.into_iter().map(task).collect()
         })
     }

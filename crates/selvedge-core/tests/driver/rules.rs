@@ -2,16 +2,20 @@
 
 use super::table::{CLASS, NAMESPACE, class, id, name};
 use bytes::Bytes;
-use selvedge_core::rule::{Envelope, Phase, Profile, Task, Touch};
+use selvedge_core::rule::{Phase, Profile, Queued, Task, Touch};
 use selvedge_core::rules::claim::Claim;
 use selvedge_core::rules::report::{Fence, Op, Report};
 use selvedge_core::rules::signal::{Deliver, SignalDraft, SignalSender};
 use selvedge_core::rules::submit::{Submit, SubmitItem};
 use selvedge_core::{ClaimScope, Draft, Execution, ExecutionId, Fact, Needs, Rule, Work};
+use std::convert::Infallible;
+
+/// A task without a caller.
+pub type BoxedTask = Box<dyn Task<Error = Infallible>>;
 
 /// A rule in the form in which a batch holds it.
-pub fn task(rule: impl Rule) -> Box<dyn Task> {
-    Box::new(Envelope::new(rule))
+pub fn task(rule: impl Rule) -> BoxedTask {
+    Box::new(Queued::new(rule))
 }
 
 type Asks = Box<dyn Fn(&Work, &mut Needs) + Send>;

@@ -9,7 +9,7 @@ use selvedge_core::driver::{Alone, Demand, Driver};
 use selvedge_core::log::Event;
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::rows::{Candidates, Relative, ResultChange, StoredRelative};
-use selvedge_core::rule::Envelope;
+use selvedge_core::rule::Queued;
 use selvedge_core::rules::claim::{Claim, Claimed};
 use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
 use selvedge_core::rules::operator::{Action, Operate};
@@ -84,13 +84,13 @@ impl TestStore {
 
     /// Returns the reply of a rule and its changes, without saving them: a test may save them later.
     pub fn decide<R: Rule + Clone>(&self, rule: &R) -> (R::Reply, Changes) {
-        let mut driver = Driver::new(Alone::default(), vec![Envelope::new(rule.clone())]);
+        let mut driver = Driver::new(Alone::default(), vec![Queued::new(rule.clone())]);
         let mut needs = driver.begin(0);
         loop {
             match driver.next(self.rows(&needs)) {
                 Demand::Load(more) => needs = more,
                 Demand::Save(changes) => {
-                    let reply = driver.take_tasks().0.pop().and_then(Envelope::into_reply);
+                    let reply = driver.take_tasks().0.pop().and_then(Queued::into_reply);
                     return (reply.expect("a rule that runs alone is decided"), *changes);
                 }
                 Demand::Abort(why) => panic!("{why}"),

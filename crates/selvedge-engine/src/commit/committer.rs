@@ -1,7 +1,7 @@
 //! Group commit: rules of concurrent callers queue up while earlier batches commit, and share the next transaction.
 //!
 //! An idle engine adds no delay: a rule starts at once while fewer than half of the writers run; otherwise it waits for
-//! the next batch. The other half of the writers starts only when [`Schedule::wants_extra_writer`] says that it helps.
+//! the next batch. The other half of the writers starts only when [`TaskQueue::wants_extra_writer`] says that it helps.
 //! Fewer, larger batches beat concurrent ones: the rules of a batch share a commit, and an execution that is submitted
 //! and claimed in the same batch is written once instead of twice. If a batch fails as a whole, it is halved until the
 //! failing rule is alone, so one bad rule never fails its neighbours; [`halving`](super::halving) limits the time that this
@@ -11,23 +11,23 @@
 //! a writer that stops checks the queue under the same lock. So a task that was queued before the check is taken by
 //! the successor of that writer or by a writer that still runs, and none is left behind.
 
-use super::batch::{Batch, FinishedBatch};
 use super::dispatcher::FollowUp;
 use super::effects::CommitEffects;
 use super::halving::Contention;
 use super::health::WriteHealth;
 use super::host::EngineHost;
-use super::schedule::{Footprint, QueuedTask, STUCK_AFTER, Schedule};
-use super::task::{CommitTask, new_task, receive};
+use super::reply::{new_task, receive};
+use super::task_queue::{Footprint, STUCK_AFTER, TaskQueue, together};
 use crate::Error;
 use crate::metrics::Metrics;
 use crate::notify::{Tail, Waiters};
 use crate::registry::Registry;
 use crate::sync::lock;
-use selvedge_core::rule::{IfLocked, Rule, Task};
+use selvedge_core::driver::Driver;
+use selvedge_core::rule::{IfLocked, Rule};
 use selvedge_core::rules::worker::PutBack;
 use selvedge_core::{ExecutionId, Timestamp};
-use selvedge_store::{Notification, Store, Transaction};
+use selvedge_store::{BoxedTask, Notification, Store, Transaction};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -62,7 +62,7 @@ pub struct Committer {
 
 #[derive(Default)]
 struct Queue {
-    schedule: Schedule,
+    tasks: TaskQueue,
     running_writers: usize,
     /// True while [`Committer::watch_for_stuck_batches`] runs.
     watched: bool,
@@ -131,23 +131,14 @@ impl Committer {
     }
 
     /// Enqueues tasks with a common footprint, so that they share a batch unless it is full.
-    pub fn enqueue(self: &Arc<Self>, tasks: Vec<Box<dyn CommitTask>>) -> Result<(), Error> {
+    pub fn enqueue(self: &Arc<Self>, tasks: Vec<BoxedTask>) -> Result<(), Error> {
         let EngineHost { cache, registry, .. } = &self.host;
-        let queued = |task: Box<dyn CommitTask>| {
-            let footprint = Footprint::of(task.profile(), cache, registry);
-            QueuedTask { queued_at: Instant::now(), task, footprint }
-        };
-        let mut tasks: Vec<QueuedTask> = tasks.into_iter().map(queued).collect();
-        let mut common = Footprint::default();
-        tasks.iter().for_each(|task| common.merge(&task.footprint));
-        for task in &mut tasks {
-            task.footprint = Footprint { runs_alone: task.footprint.runs_alone, ..common.clone() };
-        }
+        let tasks = together(tasks, cache, registry);
         let mut queue = self.queue();
         if queue.closed {
             return Err(Error::Closed);
         }
-        queue.schedule.add(tasks);
+        queue.tasks.add(tasks);
         if self.may_start_writer(&queue) {
             queue.running_writers += 1;
             drop(queue);
@@ -160,7 +151,7 @@ impl Committer {
 
     /// Starts [`Self::watch_for_stuck_batches`] if tasks are queued and it does not run.
     fn ensure_watched(self: &Arc<Self>, queue: &mut Queue) {
-        if self.writers > 1 && !queue.watched && !queue.schedule.is_empty() {
+        if self.writers > 1 && !queue.watched && !queue.tasks.is_empty() {
             queue.watched = true;
             tokio::spawn(Self::watch_for_stuck_batches(Arc::downgrade(self)));
         }
@@ -174,7 +165,7 @@ impl Committer {
     /// Reports whether one more writer may start: the eager half always, the others only when they help.
     fn may_start_writer(&self, queue: &Queue) -> bool {
         let running = queue.running_writers;
-        running < self.eager_writers() || (running < self.writers && queue.schedule.wants_extra_writer())
+        running < self.eager_writers() || (running < self.writers && queue.tasks.wants_extra_writer())
     }
 
     /// Starts further writers while tasks are queued behind stuck batches. Returns when the queue is empty.
@@ -183,11 +174,11 @@ impl Committer {
             tokio::time::sleep(STUCK_AFTER).await;
             let Some(committer) = committer.upgrade() else { return };
             let mut queue = committer.queue();
-            if queue.schedule.is_empty() {
+            if queue.tasks.is_empty() {
                 queue.watched = false;
                 return;
             }
-            if queue.schedule.has_runnable_task() && committer.may_start_writer(&queue) {
+            if queue.tasks.has_runnable_task() && committer.may_start_writer(&queue) {
                 queue.running_writers += 1;
                 drop(queue);
                 tokio::spawn(committer.clone().write());
@@ -246,20 +237,20 @@ impl Committer {
     /// Reports whether more than the eager writers run and an extra one no longer helps.
     fn is_superfluous(&self) -> bool {
         let queue = self.queue();
-        queue.running_writers > self.eager_writers() && !queue.schedule.wants_extra_writer()
+        queue.running_writers > self.eager_writers() && !queue.tasks.wants_extra_writer()
     }
 
-    fn next_batch(&self) -> Option<(Vec<Box<dyn CommitTask>>, OccupiedFootprint<'_>)> {
-        let (batch, footprint) = self.queue().schedule.take()?;
+    fn next_batch(&self) -> Option<(Vec<BoxedTask>, OccupiedFootprint<'_>)> {
+        let (batch, footprint) = self.queue().tasks.take()?;
         Some((batch, OccupiedFootprint { committer: self, footprint }))
     }
 
-    async fn run_batch(self: &Arc<Self>, batch: Vec<Box<dyn CommitTask>>) {
+    async fn run_batch(self: &Arc<Self>, batch: Vec<BoxedTask>) {
         let mut batches = vec![batch];
         let mut halving = self.contention.start();
         while let Some(batch) = batches.pop() {
             if let Some(error) = halving.is_over() {
-                batch.into_iter().for_each(|task| task.fail(error.clone().into()));
+                batch.into_iter().for_each(|task| task.fail(error.clone()));
                 continue;
             }
             let (mut tasks, result) = self.transact(batch, halving.patience()).await;
@@ -274,7 +265,7 @@ impl Committer {
                     batches.push(second);
                     batches.push(tasks);
                 }
-                Err(error) => tasks.into_iter().for_each(|task| task.fail(error.clone().into())),
+                Err(error) => tasks.into_iter().for_each(|task| task.fail(error.clone())),
             }
         }
     }
@@ -282,7 +273,7 @@ impl Committer {
     /// Runs tasks in one transaction that bypasses the queue, and deferred tasks after it.
     pub async fn transact_unqueued(
         self: &Arc<Self>,
-        tasks: Vec<Box<dyn CommitTask>>,
+        tasks: Vec<BoxedTask>,
     ) -> Result<Transaction, selvedge_store::Error> {
         let (tasks, mut transaction) = self.transact(tasks, None).await;
         if transaction.is_ok() {
@@ -295,8 +286,8 @@ impl Committer {
 
     /// Sends the replies. Returns the tasks that were deferred because another transaction had locked their execution,
     /// as one batch per execution: a batch that waits for that lock must hold no lock on another execution.
-    fn deliver(self: &Arc<Self>, tasks: Vec<Box<dyn CommitTask>>) -> Vec<Vec<Box<dyn CommitTask>>> {
-        let mut deferred: BTreeMap<Option<ExecutionId>, Vec<Box<dyn CommitTask>>> = BTreeMap::new();
+    fn deliver(self: &Arc<Self>, tasks: Vec<BoxedTask>) -> Vec<Vec<BoxedTask>> {
+        let mut deferred: BTreeMap<Option<ExecutionId>, Vec<BoxedTask>> = BTreeMap::new();
         let mut undelivered: Vec<PutBack> = Vec::new();
         for task in tasks {
             if task.is_decided() {
@@ -320,17 +311,21 @@ impl Committer {
     /// failure those claims are dropped, which closes their channels, so that their callers claim again by themselves.
     async fn transact(
         &self,
-        tasks: Vec<Box<dyn CommitTask>>,
+        tasks: Vec<BoxedTask>,
         patience: Option<Duration>,
-    ) -> (Vec<Box<dyn CommitTask>>, Result<Transaction, selvedge_store::Error>) {
+    ) -> (Vec<BoxedTask>, Result<Transaction, selvedge_store::Error>) {
         let count = tasks.len();
-        let batch = Batch::new(self.host.clone(), tasks, patience);
+        let driver = Driver::new(self.host.clone(), tasks).with_patience(patience);
+        let driver = Arc::new(Mutex::new(driver));
         let history = self.store.lineage();
         let begun = Instant::now();
-        let transaction = self.store.transact(Box::new(batch.clone())).await;
+        let transaction = self.store.transact(Box::new(driver.clone())).await;
         self.health.record(&transaction);
         self.host.metrics.batch(count, begun.elapsed(), transaction.is_ok());
-        let FinishedBatch { mut tasks, handed_over, effects } = batch.finish();
+        let ((mut tasks, handed_over), effects) = {
+            let mut driver = lock(&driver);
+            (driver.take_tasks(), driver.take_effects())
+        };
         match transaction {
             Ok(transaction) => {
                 self.batches.fetch_add(1, Ordering::Relaxed);
@@ -403,7 +398,7 @@ struct OccupiedFootprint<'a> {
 
 impl Drop for OccupiedFootprint<'_> {
     fn drop(&mut self) {
-        self.committer.queue().schedule.release(&self.footprint);
+        self.committer.queue().tasks.release(&self.footprint);
     }
 }
 
@@ -415,8 +410,8 @@ struct WriterSlot<'a>(&'a Arc<Committer>);
 impl Drop for WriterSlot<'_> {
     fn drop(&mut self) {
         let mut queue = self.0.queue();
-        let needed = queue.running_writers <= self.0.eager_writers() || queue.schedule.wants_extra_writer();
-        if needed && queue.schedule.has_runnable_task() {
+        let needed = queue.running_writers <= self.0.eager_writers() || queue.tasks.wants_extra_writer();
+        if needed && queue.tasks.has_runnable_task() {
             drop(queue);
             tokio::spawn(self.0.clone().write());
             return;

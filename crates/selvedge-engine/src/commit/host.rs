@@ -1,16 +1,17 @@
 //! The engine as the host of the transaction driver: its interned names, its lease cache and its waiting claims.
 
+use super::effects::CommitEffects;
 use super::lease_cache::LeaseCache;
 use super::refusals::Refusals;
-use super::task::CommitTask;
 use super::waiting_claims::WaitingClaims;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::traces::SpanSink;
-use selvedge_core::driver::{Admission, Host};
+use selvedge_core::driver::{Admission, Host, Summary};
 use selvedge_core::gate::GateName;
 use selvedge_core::work::LaneShares;
-use selvedge_core::{Class, ClassId, Classes, Execution, ExecutionId, Gate, GateId};
+use selvedge_core::{Changes, Class, ClassId, Classes, Execution, ExecutionId, Gate, GateId};
+use selvedge_store::BoxedTask;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -32,7 +33,12 @@ pub struct EngineHost {
 }
 
 impl Host for EngineHost {
-    type Task = Box<dyn CommitTask>;
+    type Task = BoxedTask;
+    type Effects = CommitEffects;
+
+    fn effects(&self, changes: &Changes, summary: Summary) -> CommitEffects {
+        CommitEffects::of(changes, summary, self)
+    }
 
     fn classes(&self) -> Arc<Classes> {
         self.registry.classes()
@@ -62,7 +68,7 @@ impl Host for EngineHost {
         &self,
         ready: BTreeMap<ClassId, usize>,
         fits: &dyn Fn(&[GateId]) -> bool,
-    ) -> Vec<Box<dyn CommitTask>> {
+    ) -> Vec<BoxedTask> {
         self.waiting.take_for_handover(ready, fits)
     }
 

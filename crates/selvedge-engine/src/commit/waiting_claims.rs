@@ -15,12 +15,13 @@
 //! again: it registers at once, unless an execution became claimable meanwhile.
 
 use super::effects::instance_key;
-use super::task::{CommitTask, ReplyReceiver, new_task};
+use super::reply::{ReplyReceiver, new_task};
 use crate::registry::Registry;
 use crate::sync::lock;
 use selvedge_core::gate::draws::lane_gate;
 use selvedge_core::rules::claim::Claim;
 use selvedge_core::{ClaimScope, ClassId, Classes, GateId, SessionId};
+use selvedge_store::BoxedTask;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::oneshot;
@@ -251,7 +252,7 @@ impl WaitingClaims {
         &self,
         claimable: BTreeMap<ClassId, usize>,
         fits: &dyn Fn(&[GateId]) -> bool,
-    ) -> Vec<Box<dyn CommitTask>> {
+    ) -> Vec<BoxedTask> {
         let known = self.registry.classes();
         let mut inner = self.lock();
         let mut taken = Vec::new();

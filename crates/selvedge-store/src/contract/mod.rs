@@ -53,7 +53,7 @@ pub use signals::SignalReads;
 pub use steps::StepReads;
 pub use streams::StreamStore;
 pub use token_keys::TokenKeyReads;
-pub use transactions::{Decision, ManualClock, Transactions};
+pub use transactions::{BoxedTask, Decision, ManualClock, Transactions};
 pub use waitpoints::WaitpointReads;
 pub use webhooks::WebhookReads;
 

@@ -3,6 +3,7 @@
 use crate::{CallMeter, Description, Error, Notification, Transaction};
 use async_trait::async_trait;
 use selvedge_core::driver::{Driver, Host};
+use selvedge_core::rule::Task;
 use selvedge_core::{Demand, NamespaceId, Needs, Rows, Timestamp};
 use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,6 +23,9 @@ pub trait Decision: Send {
     }
 }
 
+/// A queued rule of any kind, whose caller receives the error of its store.
+pub type BoxedTask = Box<dyn Task<Error = Error>>;
+
 /// A shared driver: the caller takes its tasks back after the commit.
 impl<H: Host + 'static> Decision for Arc<Mutex<Driver<H>>> {
     fn begin(&mut self, again: u32) -> Needs {
@@ -30,6 +34,10 @@ impl<H: Host + 'static> Decision for Arc<Mutex<Driver<H>>> {
 
     fn next(&mut self, rows: Rows) -> Demand {
         locked(self).next(rows)
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        locked(self).patience()
     }
 }
 

@@ -5,7 +5,7 @@ use super::reference::Answer;
 use crate::harness::runner::{PendingReply, RuleGroup};
 use crate::harness::signals::{self, secret};
 use bytes::Bytes;
-use selvedge_core::rule::{Rule, Task};
+use selvedge_core::rule::Rule;
 use selvedge_core::rules::operator::{self, Operate};
 use selvedge_core::rules::report::{self, Report, Reported};
 use selvedge_core::rules::signal::Deliver;
@@ -18,6 +18,7 @@ use selvedge_core::rules::worker::{Drain, PutBack};
 use selvedge_core::submission::{Debounce, When};
 use selvedge_core::suspension::{Condition, WaitDraft};
 use selvedge_core::{Backoff, Draft, FailureClass, Name, Policy, Refusal, Retry, WaitpointId};
+use selvedge_store::BoxedTask;
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
@@ -36,7 +37,7 @@ pub enum CoreCommand {
 /// Adds a rule whose reply is converted to the model's answer.
 fn add_rule<R: Rule>(
     rule: R,
-    tasks: &mut Vec<Box<dyn Task>>,
+    tasks: &mut Vec<BoxedTask>,
     convert: impl FnOnce(R::Reply) -> Answer + Send + 'static,
 ) -> PendingReply<Answer> {
     let reply = rule.add_tasks(tasks);
@@ -46,7 +47,7 @@ fn add_rule<R: Rule>(
 impl RuleGroup for CoreCommand {
     type Replies = Answer;
 
-    fn add_tasks(self, tasks: &mut Vec<Box<dyn Task>>) -> PendingReply<Answer> {
+    fn add_tasks(self, tasks: &mut Vec<BoxedTask>) -> PendingReply<Answer> {
         match self {
             CoreCommand::Submit(rule) => add_rule(rule, tasks, |mut done| {
                 answer(done.remove(0), |done| Answer::Submitted {

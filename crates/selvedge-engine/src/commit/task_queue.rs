@@ -5,10 +5,10 @@
 //! batch. Everything here is derived from the [`Profile`] of a rule.
 
 use super::lease_cache::LeaseCache;
-use super::task::CommitTask;
 use crate::registry::Registry;
 use selvedge_core::rule::Profile;
 use selvedge_core::{ClassId, FlowId};
+use selvedge_store::BoxedTask;
 use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -54,26 +54,39 @@ impl Footprint {
     }
 }
 
-/// A task in the queue.
-pub struct QueuedTask {
-    /// Time of arrival.
-    pub queued_at: Instant,
-    pub task: Box<dyn CommitTask>,
-    /// The flows and gates it needs.
-    pub footprint: Footprint,
+/// A task in the queue, with its time of arrival and its footprint.
+pub struct Position {
+    queued_at: Instant,
+    task: BoxedTask,
+    footprint: Footprint,
+}
+
+/// Returns the positions of tasks with a common footprint, so that they share a batch unless it is full.
+pub fn together(tasks: Vec<BoxedTask>, cache: &LeaseCache, registry: &Registry) -> Vec<Position> {
+    let position = |task: BoxedTask| {
+        let footprint = Footprint::of(task.profile(), cache, registry);
+        Position { queued_at: Instant::now(), task, footprint }
+    };
+    let mut positions: Vec<Position> = tasks.into_iter().map(position).collect();
+    let mut common = Footprint::default();
+    positions.iter().for_each(|position| common.merge(&position.footprint));
+    for position in &mut positions {
+        position.footprint = Footprint { runs_alone: position.footprint.runs_alone, ..common.clone() };
+    }
+    positions
 }
 
 /// The queued tasks, and the flows and gates that running batches occupy.
 #[derive(Default)]
-pub struct Schedule {
-    queue: VecDeque<QueuedTask>,
+pub struct TaskQueue {
+    queue: VecDeque<Position>,
     occupied_flows: HashSet<FlowId>,
     gates_occupied: bool,
 }
 
-impl Schedule {
+impl TaskQueue {
     /// Appends tasks to the queue.
-    pub fn add(&mut self, tasks: impl IntoIterator<Item = QueuedTask>) {
+    pub fn add(&mut self, tasks: impl IntoIterator<Item = Position>) {
         self.queue.extend(tasks);
     }
 
@@ -83,14 +96,14 @@ impl Schedule {
     pub fn wants_extra_writer(&self) -> bool {
         let mut weight = 0;
         let mut runnable = self.queue.iter().take(SCAN_LIMIT).filter(|queued| self.may_run(queued));
-        runnable.any(|QueuedTask { queued_at, task, footprint }| {
+        runnable.any(|Position { queued_at, task, footprint }| {
             weight += task.profile().weight;
             weight >= BATCH_WEIGHT || !footprint.flows.is_empty() || queued_at.elapsed() > STUCK_AFTER
         })
     }
 
     /// Takes the next batch; none if no task may run. Its footprint is occupied until [`Self::release`].
-    pub fn take(&mut self) -> Option<(Vec<Box<dyn CommitTask>>, Footprint)> {
+    pub fn take(&mut self) -> Option<(Vec<BoxedTask>, Footprint)> {
         let mut batch = Vec::new();
         let mut occupied: Option<Footprint> = None;
         let (mut index, mut weight) = (0, 0);
@@ -136,7 +149,7 @@ impl Schedule {
         self.queue.iter().take(SCAN_LIMIT).any(|queued| self.may_run(queued))
     }
 
-    fn may_run(&self, QueuedTask { footprint, .. }: &QueuedTask) -> bool {
+    fn may_run(&self, Position { footprint, .. }: &Position) -> bool {
         let gates_busy = footprint.shared_gates && self.gates_occupied;
         let flow_busy = footprint.flows.iter().any(|flow| self.occupied_flows.contains(flow));
         !gates_busy && !flow_busy
@@ -154,78 +167,78 @@ mod tests {
         FlowId(Uuid::from_u128(number))
     }
 
-    fn queued(footprint: Footprint) -> QueuedTask {
+    fn queued(footprint: Footprint) -> Position {
         let (task, _) = new_task(SettleFlow { flow: flow(1) });
-        QueuedTask { queued_at: Instant::now(), task, footprint }
+        Position { queued_at: Instant::now(), task, footprint }
     }
 
-    fn of_flow(number: u128) -> QueuedTask {
+    fn of_flow(number: u128) -> Position {
         queued(Footprint { flows: vec![flow(number)], ..Footprint::default() })
     }
 
     /// Takes a batch; returns its size and its footprint.
-    fn take(schedule: &mut Schedule) -> (usize, Footprint) {
-        schedule.take().map(|(batch, occupied)| (batch.len(), occupied)).unwrap_or_default()
+    fn take(queue: &mut TaskQueue) -> (usize, Footprint) {
+        queue.take().map(|(batch, occupied)| (batch.len(), occupied)).unwrap_or_default()
     }
 
     #[test]
     fn rules_that_run_alone_are_batched_with_each_other_only() {
         let alone = || queued(Footprint { runs_alone: true, ..Footprint::default() });
-        let mut schedule = Schedule::default();
-        schedule.add([queued(Footprint::default()), alone(), queued(Footprint::default()), alone()]);
-        let (first, second) = (take(&mut schedule), take(&mut schedule));
+        let mut queue = TaskQueue::default();
+        queue.add([queued(Footprint::default()), alone(), queued(Footprint::default()), alone()]);
+        let (first, second) = (take(&mut queue), take(&mut queue));
         assert_eq!([(first.0, first.1.runs_alone), (second.0, second.1.runs_alone)], [(2, false), (2, true)]);
-        assert!(!schedule.has_runnable_task());
+        assert!(!queue.has_runnable_task());
     }
 
     #[test]
     fn tasks_that_need_an_occupied_flow_or_gate_gather_until_it_is_released() {
-        let mut schedule = Schedule::default();
-        schedule.add([of_flow(1)]);
-        let (_, running) = take(&mut schedule);
-        schedule.add([of_flow(1), of_flow(2), of_flow(1)]);
-        assert_eq!(take(&mut schedule).0, 1, "only the task of the other flow may run");
-        assert!(!schedule.has_runnable_task());
-        schedule.release(&running);
-        assert_eq!(take(&mut schedule).0, 2);
+        let mut queue = TaskQueue::default();
+        queue.add([of_flow(1)]);
+        let (_, running) = take(&mut queue);
+        queue.add([of_flow(1), of_flow(2), of_flow(1)]);
+        assert_eq!(take(&mut queue).0, 1, "only the task of the other flow may run");
+        assert!(!queue.has_runnable_task());
+        queue.release(&running);
+        assert_eq!(take(&mut queue).0, 2);
 
         let shared = || queued(Footprint { shared_gates: true, ..Footprint::default() });
-        schedule.add([shared()]);
-        let (_, running) = take(&mut schedule);
-        schedule.add([shared(), shared(), queued(Footprint::default())]);
-        assert_eq!(take(&mut schedule).0, 1);
-        schedule.release(&running);
-        assert_eq!(take(&mut schedule).0, 2);
+        queue.add([shared()]);
+        let (_, running) = take(&mut queue);
+        queue.add([shared(), shared(), queued(Footprint::default())]);
+        assert_eq!(take(&mut queue).0, 1);
+        queue.release(&running);
+        assert_eq!(take(&mut queue).0, 2);
     }
 
     #[test]
     fn a_batch_does_not_exceed_its_maximum_weight() {
-        let mut schedule = Schedule::default();
-        schedule.add((0..BATCH_WEIGHT + 3).map(|_| queued(Footprint::default())));
-        assert_eq!((take(&mut schedule).0, take(&mut schedule).0), (BATCH_WEIGHT, 3));
+        let mut queue = TaskQueue::default();
+        queue.add((0..BATCH_WEIGHT + 3).map(|_| queued(Footprint::default())));
+        assert_eq!((take(&mut queue).0, take(&mut queue).0), (BATCH_WEIGHT, 3));
     }
 
     #[test]
     fn an_extra_writer_helps_with_a_full_batch_with_another_flow_and_with_stuck_batches() {
-        let mut schedule = Schedule::default();
-        schedule.add((1..BATCH_WEIGHT).map(|_| queued(Footprint::default())));
-        assert!(!schedule.wants_extra_writer(), "the batch is not full yet");
-        schedule.add([queued(Footprint::default())]);
-        assert!(schedule.wants_extra_writer(), "a full batch is queued");
+        let mut queue = TaskQueue::default();
+        queue.add((1..BATCH_WEIGHT).map(|_| queued(Footprint::default())));
+        assert!(!queue.wants_extra_writer(), "the batch is not full yet");
+        queue.add([queued(Footprint::default())]);
+        assert!(queue.wants_extra_writer(), "a full batch is queued");
 
-        let mut schedule = Schedule::default();
-        schedule.add([of_flow(1), of_flow(2)]);
-        let (_, running) = take(&mut schedule);
-        schedule.add([of_flow(1)]);
-        assert!(!schedule.wants_extra_writer(), "the flow is occupied");
-        schedule.add([of_flow(3)]);
-        assert!(schedule.wants_extra_writer(), "a task of a free flow is queued");
-        schedule.release(&running);
+        let mut queue = TaskQueue::default();
+        queue.add([of_flow(1), of_flow(2)]);
+        let (_, running) = take(&mut queue);
+        queue.add([of_flow(1)]);
+        assert!(!queue.wants_extra_writer(), "the flow is occupied");
+        queue.add([of_flow(3)]);
+        assert!(queue.wants_extra_writer(), "a task of a free flow is queued");
+        queue.release(&running);
 
-        let mut schedule = Schedule::default();
+        let mut queue = TaskQueue::default();
         let long_ago =
             Instant::now().checked_sub(STUCK_AFTER * 2).expect("the monotonic clock is older than this");
-        schedule.add([QueuedTask { queued_at: long_ago, ..queued(Footprint::default()) }]);
-        assert!(schedule.wants_extra_writer(), "the task has been queued for too long");
+        queue.add([Position { queued_at: long_ago, ..queued(Footprint::default()) }]);
+        assert!(queue.wants_extra_writer(), "the task has been queued for too long");
     }
 }
