@@ -22,8 +22,8 @@ soak *arguments:
 
 # Run a benchmark on a private PostgreSQL: just bench queue.
 bench *arguments:
-    cargo build --release
-    scripts/postgres run bash -c 'target/release/selvedge bench {{arguments}} --store "$SELVEDGE_TEST_POSTGRES"'
+    cargo build --release -p selvedge-bench
+    scripts/postgres run bash -c 'target/release/selvedge-bench {{arguments}} --store "$SELVEDGE_TEST_POSTGRES"'
 
 # Make the tarball and the Debian package, in target/package.
 package *arguments:

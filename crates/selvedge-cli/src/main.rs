@@ -120,7 +120,7 @@ enum Command {
     /// Bring the schema of a store up to this version
     Migrate(migrate::Arguments),
     /// Measure the engine and compare it with plain SQL
-    Bench(Box<bench::Arguments>),
+    Bench(bench::Arguments),
     /// Print the completions of a shell
     Completions(manual::Completions),
     /// Write the manual pages into a directory
@@ -146,6 +146,13 @@ impl Command {
             Command::Serve(arguments) => arguments.configuration = settings(),
             Command::Dev(arguments) => arguments.serve.configuration = settings(),
             _ => {}
+        }
+    }
+
+    /// Gives the benchmark, which logs by itself, the filter of the log.
+    fn set_log(&mut self, log: Option<&str>) {
+        if let Command::Bench(arguments) = self {
+            arguments.log = log.map(str::to_owned);
         }
     }
 
@@ -185,7 +192,7 @@ impl Command {
             Command::Profile(arguments) => verbs::profile::run(arguments).await,
             Command::Doctor(arguments) => doctor::run(arguments).await,
             Command::Migrate(arguments) => migrate::run(&arguments).await,
-            Command::Bench(arguments) => bench::run(*arguments).await,
+            Command::Bench(arguments) => bench::run(arguments),
             Command::Completions(arguments) => manual::completions(&arguments, Arguments::command()),
             Command::Man(arguments) => manual::write(&arguments, Arguments::command()),
             Command::Version(arguments) => version::run(&arguments).await,
@@ -223,6 +230,7 @@ fn run() -> Result<(), Failure> {
         return serve::print(parsed.print().trim_end());
     }
     arguments.command.set_configuration(|| parsed.settings());
+    arguments.command.set_log(arguments.log.as_deref());
     log::start(arguments.log.as_deref())?;
     let processors = std::thread::available_parallelism().map_or(THREADS.0, |count| count.get());
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -9,8 +9,12 @@ const MARKS: [&str; 2] =
     ["<!-- commands: SELVEDGE_REGENERATE=1 cargo test -p selvedge-cli reference -->", "<!-- end -->"];
 /// The headings of flags that many commands share, each with a table of its own.
 const SHARED: [&str; 3] = ["Filter", "Server", "Output"];
-/// The commands whose flags `docs/configuration.md` has.
-const CONFIGURED: [&str; 2] = ["serve", "dev"];
+/// The commands whose flags another page has.
+const ELSEWHERE: [(&str, &str); 3] = [
+    ("serve", "[Configuration](configuration.md)"),
+    ("dev", "[Configuration](configuration.md)"),
+    ("bench", "[Benchmarks](benchmarks.md#options)"),
+];
 
 /// Returns a flag or an argument as one writes it.
 fn usage(argument: &Arg) -> String {
@@ -50,8 +54,8 @@ fn add_rows(command: &Command, words: &str, rows: &mut String) {
             .filter(|one| one.get_long().is_some())
             .map(|one| format!("`{}`", usage(one)))
             .collect();
-        if CONFIGURED.contains(&words.as_str()) {
-            flags = vec!["[Configuration](configuration.md)".into()];
+        if let Some((_, page)) = ELSEWHERE.iter().find(|(command, _)| *command == words) {
+            flags = vec![(*page).into()];
         }
         if command.get_arguments().any(|argument| argument.get_help_heading() == Some("Filter")) {
             flags.push("[filters](#filters)".into());
@@ -128,6 +132,6 @@ fn shared_flags_are_the_same_in_every_command() {
     let mut command = Arguments::command();
     command.build();
     let expected = command.find_subcommand("cancel").expect("there is a command cancel").clone();
-    let talks = |command: &&Command| !CONFIGURED.contains(&command.get_name());
+    let talks = |command: &&Command| !ELSEWHERE.iter().any(|(name, _)| *name == command.get_name());
     command.get_subcommands().filter(talks).for_each(|command| check(command, &expected));
 }
