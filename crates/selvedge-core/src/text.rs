@@ -1,6 +1,8 @@
 //! Text for people: what callers wrote, cut where it is too long for its place and without U+0000, which Postgres cannot store,
 //! and durations.
 
+use serde_json::Value;
+
 /// Returns the text, or its beginning and its length if it is longer than `limit` bytes. The shortened text is at most
 /// `limit` bytes long, unless `limit` is too small for the length.
 pub fn shortened(mut text: String, limit: usize) -> String {
@@ -16,6 +18,17 @@ pub fn shortened(mut text: String, limit: usize) -> String {
 pub fn replace_nul(text: &mut String) {
     if text.as_bytes().contains(&0) {
         *text = text.replace('\0', "\u{fffd}");
+    }
+}
+
+/// Replaces U+0000 in all texts of a JSON value: Postgres cannot convert a document that contains it to `jsonb`, so one text would
+/// fail every query that does. Names of fields stay.
+pub fn replace_nul_in(value: &mut Value) {
+    match value {
+        Value::String(text) => replace_nul(text),
+        Value::Array(items) => items.iter_mut().for_each(replace_nul_in),
+        Value::Object(fields) => fields.values_mut().for_each(replace_nul_in),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
@@ -66,5 +79,14 @@ mod tests {
         assert_eq!(shortened("x".repeat(100), 20), "xxxxx… (100 bytes)");
         let shortened = shortened("é".repeat(1000), 101);
         assert!(shortened.len() <= 101 && shortened.ends_with("é… (2000 bytes)"), "{shortened}");
+    }
+
+    #[test]
+    fn the_character_zero_is_replaced_in_every_text_of_a_document() {
+        let mut value = serde_json::json!({"a": ["x\0\0y", 1, {"b": "\\u0000\0"}], "c": null});
+        replace_nul_in(&mut value);
+        let expected =
+            serde_json::json!({"a": ["x\u{fffd}\u{fffd}y", 1, {"b": "\\u0000\u{fffd}"}], "c": null});
+        assert_eq!(value, expected);
     }
 }

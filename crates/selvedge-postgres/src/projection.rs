@@ -114,9 +114,8 @@ where
     Box::new(rows.iter().copied().map(value).collect::<Vec<T>>())
 }
 
-/// Returns the message of an error. The text of Postgres cannot have the character 0, so it is replaced.
-fn message(end: &ProjectedEnd) -> Option<String> {
-    end.error.as_ref().map(|error| error.message.replace('\0', "\u{fffd}"))
+fn message(end: &ProjectedEnd) -> Option<&str> {
+    end.error.as_ref().map(|error| error.message.as_str())
 }
 
 fn class(end: &ProjectedEnd) -> Option<&'static str> {

@@ -40,7 +40,7 @@ pub struct ProjectedEvent {
     pub version: Option<u32>,
     /// The actor who requested the change.
     pub actor: Option<Name>,
-    /// The fields that depend on the type, as a JSON object.
+    /// The fields that depend on the type, as a JSON object whose texts have no U+0000.
     pub data: String,
 }
 
@@ -73,7 +73,7 @@ pub struct ProjectedEnd {
     pub at: Timestamp,
     /// The public name of the outcome.
     pub outcome: &'static str,
-    /// The reported error, if it failed.
+    /// The reported error, if it failed. Its message has no U+0000, which the text of Postgres cannot have.
     pub error: Option<Failure>,
 }
 

@@ -71,7 +71,7 @@ fn sentences(id: &str, explanation: &Value) -> String {
 }
 
 /// Returns the command that would help, if there is one.
-fn remedy(id: &str, reason: &Value) -> Option<String> {
+pub fn remedy(id: &str, reason: &Value) -> Option<String> {
     let subject = text(reason, "/ref/id");
     let is_execution = text(reason, "/ref/type") == "execution";
     let gate = match text(reason, "/ref/type") {

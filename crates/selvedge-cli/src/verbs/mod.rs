@@ -24,6 +24,7 @@ mod resource;
 pub mod schedules;
 mod selection;
 pub mod signal;
+mod still_waits;
 pub mod submit;
 mod values;
 pub mod wait;

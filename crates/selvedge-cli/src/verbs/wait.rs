@@ -1,12 +1,13 @@
 //! `selvedge wait`: waits for the end of an execution or a flow. The exit code is that of the outcome.
 
 use super::get::neither;
+use super::still_waits;
 use super::values::{millis, span};
 use crate::failure::{End, Failure};
 use crate::remote::{Remote, Session};
 use crate::terminal::{at, compact, spinner, text};
 use clap::Args;
-use selvedge_client::{Error, Response};
+use selvedge_client::Response;
 use selvedge_core::headline::headline;
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -30,7 +31,7 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 The exit code is 0 if it completed, 10 if it failed, 11 if it was cancelled, 12 if it expired, 13 if it was skipped, and 14
-if it has not ended within --timeout.
+if it has not ended within --timeout. While an execution does not start, standard error says why.
 
 Examples:
   selvedge wait 0197f3c8-2b1e-7c4e-9d0a-1f2e3d4c5b6a
@@ -49,7 +50,13 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
 
 /// Waits for an execution and prints its result.
 pub async fn for_execution(session: &Session, id: &str, timeout: Option<Duration>) -> Result<(), Failure> {
-    let (response, answer) = poll(session, "executions", id, timeout).await?;
+    let spinner = spinner(&session.out, &format!("waiting for {id}"));
+    let polled = tokio::select! {
+        polled = poll(session, "executions", id, timeout) => polled,
+        never = still_waits::tell(session, id, &spinner) => match never {},
+    };
+    spinner.finish_and_clear();
+    let (response, answer) = polled?;
     if session.out.json {
         session.out.json_line(response.text()?)?;
     } else if text(&answer, "/outcome") == "completed" {
@@ -69,7 +76,10 @@ pub fn message(id: &str, ended: &Value) -> String {
 
 /// Waits for a flow and prints the results of its members.
 pub async fn for_flow(session: &Session, id: &str, timeout: Option<Duration>) -> Result<(), Failure> {
-    let (response, answer) = poll(session, "flows", id, timeout).await?;
+    let spinner = spinner(&session.out, &format!("waiting for {id}"));
+    let polled = poll(session, "flows", id, timeout).await;
+    spinner.finish_and_clear();
+    let (response, answer) = polled?;
     match session.out.json {
         true => session.out.json_line(response.text()?)?,
         false => session.out.line(super::flow::ended_text(&answer))?,
@@ -94,7 +104,6 @@ async fn poll(
     timeout: Option<Duration>,
 ) -> Result<(Response, Value), Failure> {
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
-    let spinner = spinner(&session.out, &format!("waiting for {id}"));
     let patient = session.patient();
     let mut asked_before = false;
     loop {
@@ -103,15 +112,13 @@ async fn poll(
         let wait = if asked_before { left.min(POLL) } else { Duration::ZERO };
         let client = if asked_before { &patient.client } else { &session.client };
         let request = client.get(&[collection, id, "result"]).query("wait_ms", millis(wait)).waits(wait);
-        let response = request.send().await.inspect_err(|_: &Error| spinner.finish_and_clear())?;
+        let response = request.send().await?;
         asked_before = true;
         if response.status == 200 {
-            spinner.finish_and_clear();
             let answer = response.json()?;
             return Ok((response, answer));
         }
         if left.is_zero() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            spinner.finish_and_clear();
             let message = format!("{id} has not ended in time; `selvedge explain {id}` says why");
             return Err(Failure::Ended { end: End::TimedOut, message });
         }

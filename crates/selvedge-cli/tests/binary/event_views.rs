@@ -23,9 +23,9 @@ const ATTEMPTS: &str = "'execution', execution, 'namespace', namespace, 'attempt
     'outcome', outcome, 'error_message', error_message, 'error_class', error_class";
 
 /// A store whose views can be read.
-trait Views: Place {
-    /// Returns the first column of a query, which is JSON. `{json}` stands for the function that makes an object, and names of
-    /// times and documents in braces for their text.
+pub trait Views: Place {
+    /// Returns the first column of a query, which is JSON. `{json}` stands for the function that makes an object, `{jsonb}`
+    /// for the data as `jsonb` where the store has that type, and names of times and documents in braces for their text.
     fn rows(&self, text: &str) -> Vec<Value>;
 
     fn events(&self) -> Vec<Value> {
@@ -48,6 +48,7 @@ impl Views for Sqlite {
     fn rows(&self, text: &str) -> Vec<Value> {
         let mut text =
             text.replace("{json}", "json_object").replace("{schema}", "").replace("{data}", "json(data)");
+        text = text.replace("{jsonb}", "json(data)");
         for time in ["at", "started_at", "ended_at"] {
             text = text.replace(&format!("{{{time}}}"), time);
         }
@@ -61,7 +62,7 @@ impl Views for Sqlite {
 
 impl Views for Postgres {
     fn rows(&self, text: &str) -> Vec<Value> {
-        let mut text = text.replace("{schema}", "selvedge.").replace("{data}", "data");
+        let mut text = text.replace("{schema}", "selvedge.").replace("{data}", "data").replace("{jsonb}", "data::jsonb");
         text = text.replace("{json}(", "json_build_object(");
         for time in ["at", "started_at", "ended_at"] {
             let shown = format!("to_char({time} at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')");
@@ -84,7 +85,7 @@ impl Views for Postgres {
 }
 
 /// Starts a server, with its views of events or without.
-fn start(place: &impl Place, event_views: bool, more: &[&str]) -> Server {
+pub fn start(place: &impl Place, event_views: bool, more: &[&str]) -> Server {
     let mut serve = command();
     serve.args(["serve", "--store", &place.store()]).args(more);
     if event_views {
@@ -94,7 +95,7 @@ fn start(place: &impl Place, event_views: bool, more: &[&str]) -> Server {
 }
 
 /// Calls the API and ignores refusals: the log has the truth.
-fn call(url: &str, path: &str, body: Value) -> Value {
+pub fn call(url: &str, path: &str, body: Value) -> Value {
     let (status, reply) = post(&format!("{url}/v1{path}"), &body);
     assert!(status < 500, "{path} {body}: {status} {reply}");
     reply
@@ -183,7 +184,7 @@ fn all(url: &str, path: &str) -> Vec<Value> {
 }
 
 /// Waits until the view has all events that the log has, and compares both views with the API. Returns the events.
-fn compare(place: &impl Views, url: &str) -> Vec<Value> {
+pub fn compare(place: &impl Views, url: &str) -> Vec<Value> {
     // The reconcilers still emit events, so the last one may come later.
     let (events, shown) = loop {
         let events = all(url, "/events");

@@ -7,6 +7,7 @@ mod crash;
 mod dev;
 mod docs;
 mod doctor;
+mod event_texts;
 mod event_views;
 mod faults;
 mod feed;

@@ -8,6 +8,7 @@ mod outcomes;
 mod profiles;
 mod shells;
 mod snapshot;
+mod still_waits;
 #[path = "../binary/support/mod.rs"]
 #[allow(dead_code, unused_imports, unused_macros, reason = "this binary needs only a part of it")]
 mod support;

@@ -362,9 +362,7 @@ pub fn attempts(lines: &[HistoryLine], latest: Option<&Failure>) -> Vec<Attempt>
         {
             attempt.ended_at = Some(line.at);
             attempt.outcome = Some(attempt_outcome(&line.fact));
-            if let Fact::Failed { error, .. } = &line.fact {
-                attempt.error = Some(error.clone());
-            }
+            attempt.error = line.fact.error();
         }
     }
     let newest = attempts.iter_mut().rev().find_map(|attempt| attempt.error.as_mut());

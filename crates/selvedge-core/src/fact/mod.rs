@@ -25,7 +25,7 @@ use crate::schedule::RunSubject;
 use crate::signal::Effect;
 use crate::step::StepKind;
 use crate::suspension::{OnTimeout, ResumedBy};
-use crate::text::shortened;
+use crate::text::{replace_nul, shortened};
 use crate::token::TokenKeyId;
 use crate::{ExecutionId, Name, Suspension, Timestamp, WaitpointId, transition::Cause};
 use serde::{Deserialize, Serialize};
@@ -602,6 +602,14 @@ impl Fact {
             | Fact::LimitReached { .. }
             | Fact::BudgetReset { .. } => return None,
         })
+    }
+
+    /// Returns the error of the attempt that failed, without U+0000, also if it was stored with it. No other end has an error.
+    pub fn error(&self) -> Option<Failure> {
+        let Fact::Failed { error, .. } = self else { return None };
+        let mut error = error.clone();
+        replace_nul(&mut error.message);
+        Some(error)
     }
 
     /// Returns the fact as the execution's history keeps it: with at most [`LINE_MESSAGE_LIMIT`] bytes of each message.

@@ -3,6 +3,7 @@
 use super::{EdgeUpdate, Fact, Failure, LeaseRef, Next, SuspensionNotice, WebhookChange};
 use crate::flow::FlowState;
 use crate::gate::GateName;
+use crate::text::replace_nul_in;
 use crate::{Name, Outcome, Timestamp};
 use serde_json::{Map, Value, json};
 
@@ -10,8 +11,15 @@ use serde_json::{Map, Value, json};
 pub type EventBody = (&'static str, Value);
 
 impl Fact {
-    /// Returns the public events of this fact, in order.
+    /// Returns the public events of this fact, in order. Texts have no U+0000, also those of facts that were stored with it.
     pub fn public_events(&self) -> Vec<EventBody> {
+        let mut events = self.stored_events();
+        events.iter_mut().for_each(|(_, data)| replace_nul_in(data));
+        events
+    }
+
+    /// Returns the public events with the texts as they are stored.
+    fn stored_events(&self) -> Vec<EventBody> {
         match self {
             Fact::Submitted { delayed_until } => {
                 vec![("execution.submitted", time_data("delayed_until_at", *delayed_until))]

@@ -47,6 +47,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 20, minimum_reader: 12, sql: include_str!("../migrations/0020_projection.sql") },
     // An older program leaves waitpoints of ended executions open, which harms nobody but those who look at them.
     Migration { version: 21, minimum_reader: 12, sql: include_str!("../migrations/0021_ended_waits.sql") },
+    // An older program may write U+0000 into data of events again, which fails queries that convert it to jsonb.
+    Migration { version: 22, minimum_reader: 12, sql: include_str!("../migrations/0022_event_texts.sql") },
 ];
 
 /// The key of the advisory lock under which one server at a time migrates, for all Selvedge schemas of a database.

@@ -14,7 +14,7 @@ struct Migration {
     minimum_reader: i32,
 }
 
-const MIGRATIONS: [Migration; 26] = [
+const MIGRATIONS: [Migration; 27] = [
     first(include_str!("../migrations/0001_names.sql")),
     first(include_str!("../migrations/0002_executions.sql")),
     first(include_str!("../migrations/0003_keys.sql")),
@@ -46,6 +46,7 @@ const MIGRATIONS: [Migration; 26] = [
     pools(include_str!("../migrations/0025_projection.sql")),
     // An older program leaves waitpoints of ended executions open, which harms nobody but those who look at them.
     pools(include_str!("../migrations/0026_ended_waits.sql")),
+    pools(include_str!("../migrations/0027_event_texts.sql")),
 ];
 
 /// A migration for pools: a program that does not know them would insert executions that claims do not find.

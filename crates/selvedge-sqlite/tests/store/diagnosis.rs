@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// The version of the schema that this build knows.
-const KNOWN: i32 = 26;
+const KNOWN: i32 = 27;
 
 /// Limits that do not depend on the disk of the machine.
 fn limits() -> Limits {

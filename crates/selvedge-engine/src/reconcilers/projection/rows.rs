@@ -117,12 +117,8 @@ fn add_attempt(event: &Event, attempts: &mut Attempts) {
         let began = ProjectedAttempt { execution, attempt, namespace, start, end: None };
         attempts.insert((execution, attempt), began);
     } else if let Some((attempt, _)) = attempt_end(&event.fact) {
-        let error = match &event.fact {
-            Fact::Failed { error, .. } => Some(error.clone()),
-            // No other end has an error.
-            _ => None,
-        };
-        let end = ProjectedEnd { at: event.at, outcome: attempt_outcome(&event.fact), error };
+        let (outcome, error) = (attempt_outcome(&event.fact), event.fact.error());
+        let end = ProjectedEnd { at: event.at, outcome, error };
         let unknown = ProjectedAttempt { execution, attempt, namespace, start: None, end: None };
         attempts.entry((execution, attempt)).or_insert(unknown).end = Some(end);
     }
