@@ -79,7 +79,8 @@ mod tests {
     #[test]
     fn a_reason_comes_with_what_to_do() {
         let paused = json!({"code": "lane_paused", "message": "Lane images is paused", "ref": {"type": "lane", "id": "images"}});
-        let expected = "selvedge: e1 still waits. Lane images is paused; `selvedge lanes resume images` may help.";
+        let expected =
+            "selvedge: e1 still waits. Lane images is paused; `selvedge lanes resume images` may help.";
         assert_eq!(sentence("e1", &paused), expected);
         let upstream = json!({"code": "other", "message": "Something else holds it"});
         let expected = "selvedge: e1 still waits. Something else holds it; `selvedge explain e1` says more.";

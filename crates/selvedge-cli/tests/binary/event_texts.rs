@@ -2,7 +2,7 @@
 //! events, for entries of the log that earlier builds wrote, and for rows that earlier builds wrote for the views.
 
 use crate::event_views::{Views, call, compare, start};
-use crate::support::{Place, Postgres, Sqlite, claim, on_each_store, submit};
+use crate::support::{Postgres, Sqlite, claim, on_each_store, submit};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -28,7 +28,10 @@ trait Earlier: Views {
 
 impl Earlier for Sqlite {
     fn run(&self, statements: &str) {
-        Connection::open(self.database()).expect("the file opens").execute_batch(statements).expect(statements);
+        Connection::open(self.database())
+            .expect("the file opens")
+            .execute_batch(statements)
+            .expect(statements);
     }
 
     fn age_log(&self) {

@@ -62,7 +62,8 @@ impl Views for Sqlite {
 
 impl Views for Postgres {
     fn rows(&self, text: &str) -> Vec<Value> {
-        let mut text = text.replace("{schema}", "selvedge.").replace("{data}", "data").replace("{jsonb}", "data::jsonb");
+        let mut text =
+            text.replace("{schema}", "selvedge.").replace("{data}", "data").replace("{jsonb}", "data::jsonb");
         text = text.replace("{json}(", "json_build_object(");
         for time in ["at", "started_at", "ended_at"] {
             let shown = format!("to_char({time} at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')");

@@ -17,11 +17,16 @@ fn wait_says_by_itself_that_nobody_serves_the_kind_and_each_new_reason_once() {
     };
     let nobody = next();
     assert!(nobody.starts_with(&format!("selvedge: {id} still waits. No live worker")), "{nobody}");
-    assert!(nobody.ends_with("; start one that does; `selvedge workers` lists those that live.\n"), "{nobody}");
+    assert!(
+        nobody.ends_with("; start one that does; `selvedge workers` lists those that live.\n"),
+        "{nobody}"
+    );
     cli.succeed(&["lanes", "pause", "default"]);
     assert_eq!(
         next(),
-        format!("selvedge: {id} still waits. Lane default is paused; `selvedge lanes resume default` may help.\n")
+        format!(
+            "selvedge: {id} still waits. Lane default is paused; `selvedge lanes resume default` may help.\n"
+        )
     );
     cli.succeed(&["lanes", "resume", "default"]);
     complete_one(&server.url);
