@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 const PAGE: &str = "ARCHITECTURE.md";
 /// The most lines of the page.
-const LINES: usize = 370;
+const LINES: usize = 300;
 
 /// Returns the section below a heading, with the number of its first line.
 fn section<'a>(page: &'a str, heading: &str) -> Vec<(usize, &'a str)> {
