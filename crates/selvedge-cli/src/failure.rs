@@ -17,7 +17,6 @@ pub enum Failure {
     NotPermitted(String),
     /// The execution or flow that the command waited for did not complete: exit codes 10 to 14.
     Ended {
-        /// The end.
         end: End,
         /// The line on standard error.
         message: String,

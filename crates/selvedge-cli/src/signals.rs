@@ -13,9 +13,7 @@ pub struct Signals {
 /// A received signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// SIGTERM.
     Terminate,
-    /// SIGINT.
     Interrupt,
 }
 

@@ -13,7 +13,6 @@ use std::future::Future;
 
 /// The next part of an event stream.
 pub enum Chunk {
-    /// Encoded messages.
     Messages(Vec<u8>),
     /// A comment, which clients ignore.
     Comment(String),

@@ -1,7 +1,7 @@
 //! Reads the repository for its own tests: which files there are, where functions begin and end, and which findings are expected.
 //!
-//! Each test in `tests/tidy` is a rule of CONTRIBUTING.md as a sentence. A finding names file, line and what to do. Known exceptions stand in tables with their reasons, and an exception that is
-//! no longer needed is a finding itself, so the tables shrink.
+//! Each test in `tests/tidy` is a rule of the repository as a sentence. A finding names file, line and what to do. Known exceptions
+//! stand in tables with their reasons, and an exception that is no longer needed is a finding itself, so the tables shrink.
 
 mod exceptions;
 mod source;

@@ -3,7 +3,6 @@
 /// A function with a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// The name.
     pub name: String,
     /// The line of `fn`, from 1.
     pub line: usize,

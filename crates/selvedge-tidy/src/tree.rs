@@ -11,7 +11,6 @@ const SKIPPED: [&str; 6] = ["target", "node_modules", "fixtures", "dist", ".venv
 pub struct File {
     /// The path below the root, with `/`.
     pub path: String,
-    /// The content.
     pub text: String,
 }
 

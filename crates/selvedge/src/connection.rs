@@ -45,7 +45,7 @@ pub async fn connect(address: &str) -> Result<Connection, Error> {
 pub enum Connection {
     /// An engine in this process.
     Embedded(Engine),
-    /// A server.
+    /// A server, reached over HTTP.
     Remote(Client),
 }
 

@@ -9,19 +9,19 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
 use std::collections::BTreeMap;
 
-/// An execution.
+/// An execution as it was when the engine answered.
 #[derive(Clone, Debug, Deserialize)]
 #[non_exhaustive]
 pub struct Execution {
-    /// The id.
+    /// Generated, unless the submission set it.
     pub id: ExecutionId,
     /// The name of the namespace.
     pub namespace: String,
-    /// The lane.
+    /// The queue from which workers claim it. Default: `default`.
     pub lane: String,
-    /// The kind.
+    /// The name by which workers choose its handler.
     pub kind: String,
-    /// The state.
+    /// Waiting, active, …; a terminal state has the name of its outcome.
     #[serde(deserialize_with = "state")]
     pub state: State,
     /// The outcome; none until the execution has ended.
@@ -31,7 +31,7 @@ pub struct Execution {
     pub flow: FlowId,
     /// The name of its node in the flow; none if it was submitted alone.
     pub node: Option<String>,
-    /// The priority.
+    /// Higher ones start first, from −100 to 100. Default: 0.
     pub priority: i64,
     /// The number of attempts so far.
     pub attempts: u32,
@@ -64,7 +64,7 @@ pub struct Execution {
     /// The start of the first attempt.
     #[serde(deserialize_with = "optional_time")]
     pub started_at: Option<Timestamp>,
-    /// The end.
+    /// The time at which it reached its outcome; none until then.
     #[serde(deserialize_with = "optional_time")]
     pub ended_at: Option<Timestamp>,
     /// The end of the delay, while the execution is delayed.
@@ -80,7 +80,7 @@ fn state<'de, D: Deserializer<'de>>(deserializer: D) -> Result<State, D::Error> 
 /// The error of an attempt.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct ExecutionError {
-    /// The message.
+    /// The text of the worker or the engine, with the trace if the worker sent one.
     pub message: String,
     /// The class, which decides about retries.
     pub class: FailureClass,
@@ -104,7 +104,7 @@ pub struct Progress {
 /// The answer to a submission.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Submitted {
-    /// The execution.
+    /// The new execution, or the one that existed.
     pub execution: Execution,
     /// True if the execution existed before.
     pub duplicate: bool,
@@ -113,7 +113,7 @@ pub struct Submitted {
 /// The end of an execution.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// The outcome.
+    /// Completed, failed, cancelled, expired or skipped.
     pub outcome: Outcome,
     /// The result as JSON text, if the execution completed.
     pub result: Option<Bytes>,
@@ -184,7 +184,7 @@ impl EndedItem {
 /// An upstream or a child of an execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Relative {
-    /// The execution.
+    /// The id of the other execution.
     pub execution: ExecutionId,
     /// The name of its node in the flow.
     pub name: String,

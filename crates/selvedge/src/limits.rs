@@ -13,7 +13,7 @@ pub use selvedge_core::gate::{BudgetScope, LaneState, Limit, OnHard, Rate};
 /// The settings of a lane. Default: active and without limits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LaneSettings {
-    /// The state.
+    /// A paused lane starts nothing, a draining one takes no submissions. Default: active.
     pub state: LaneState,
     /// The most active executions. Default: no limit.
     pub concurrency: Option<u32>,

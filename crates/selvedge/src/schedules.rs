@@ -49,9 +49,9 @@ pub struct ScheduleSettings {
 /// The execution or flow that a schedule submits. Made from a [`Submission`], a [`Flow`] or a kind.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScheduledWork {
-    /// An execution.
+    /// Submitted as one execution for each time.
     Execution(Box<Submission>),
-    /// A flow.
+    /// Submitted as one graph for each time.
     Flow(Box<Flow>),
 }
 
@@ -210,11 +210,11 @@ impl<'a> ScheduleBody<'a> {
     }
 }
 
-/// A schedule.
+/// A schedule as it was when the engine answered.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct Schedule {
-    /// The name.
+    /// Unique in its namespace.
     pub name: String,
     /// The cron expression; none if the schedule has an interval.
     pub cron: Option<String>,
@@ -295,9 +295,9 @@ impl From<selvedge_core::schedule::Schedule> for Schedule {
 /// An execution or flow that a schedule submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScheduledId {
-    /// An execution.
+    /// The id of the one execution.
     Execution(ExecutionId),
-    /// A flow.
+    /// The id of the graph.
     Flow(FlowId),
 }
 
@@ -338,7 +338,7 @@ pub struct ScheduleRun {
     pub decided_at: Timestamp,
     /// True if a caller asked for it.
     pub manual: bool,
-    /// The result.
+    /// Started, skipped or refused.
     pub result: ScheduleRunResult,
     /// The state of the execution or flow: the words of [`State`](crate::State) or [`FlowState`](crate::FlowState). None if the
     /// run started nothing, or if that was deleted.

@@ -62,7 +62,7 @@ impl From<selvedge_core::stream::Frame> for Frame {
 /// Frames of one attempt.
 #[derive(Clone, Debug)]
 pub struct Frames {
-    /// The attempt.
+    /// The index of the attempt, from 0.
     pub attempt: u32,
     /// The frames, in order.
     pub frames: Vec<Frame>,
@@ -73,7 +73,7 @@ pub struct Frames {
 /// The summary document of an attempt.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// The attempt.
+    /// The index of the attempt, from 0.
     pub attempt: u32,
     /// The number of patches applied to the document.
     pub version: u32,

@@ -12,15 +12,15 @@ pub use selvedge_core::waitpoint::WaitpointStateName as WaitpointState;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct WaitpointView {
-    /// The id.
+    /// The id by which operators answer, revoke and reissue it.
     pub id: WaitpointId,
     /// The execution that receives the signal.
     pub execution: ExecutionId,
-    /// The name.
+    /// Chosen by its creator. Default name of the signal that its token sends.
     pub name: String,
     /// The source of signals that are delivered through it.
     pub source: String,
-    /// The state.
+    /// Only an open one takes an answer.
     #[serde(deserialize_with = "state")]
     pub state: WaitpointState,
     /// The names of the signals that its token may send.

@@ -129,11 +129,11 @@ struct FilterBody {
     tag: Option<String>,
 }
 
-/// A webhook.
+/// A webhook as it was when the engine answered.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct Webhook {
-    /// The name.
+    /// Unique in its namespace.
     pub name: String,
     /// The URL of the receiver. Callers that are not operators do not see its query.
     pub url: String,
@@ -216,7 +216,7 @@ impl From<selvedge_core::webhook::Webhook> for Webhook {
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct SavedWebhook {
-    /// The webhook.
+    /// The webhook as it is stored.
     pub webhook: Webhook,
     /// The secret that signs its deliveries, if this call created the webhook. It is shown this once.
     pub secret: Option<String>,
@@ -235,7 +235,7 @@ impl fmt::Debug for SavedWebhook {
 pub struct Delivery {
     /// The id, which the receiver gets as `webhook-id`. A repeated delivery has the same one.
     pub id: DeliveryId,
-    /// The state.
+    /// Pending while it is tried again; dead after days of failures.
     #[serde(deserialize_with = "delivery_state")]
     pub state: DeliveryState,
     /// The type of the event.

@@ -37,7 +37,7 @@ const PIPE_WIDTH: usize = 10_000;
 /// The standard output of a verb.
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
-    /// Prints JSON.
+    /// Prints what the server sent, one document on a line, and no notes.
     pub json: bool,
     /// A person looks at the output.
     pub is_terminal: bool,

@@ -49,7 +49,6 @@ Examples:
   selvedge events --execution 0197f3c8-2b1e-7c4e-9d0a-1f2e3d4c5b6a
   selvedge events --from 2026-03-01T12:00:00Z --limit 1000 --json > events.jsonl";
 
-/// Prints events.
 pub async fn run(arguments: Arguments) -> Result<(), Failure> {
     let session = arguments.remote.open()?;
     match arguments.follow {

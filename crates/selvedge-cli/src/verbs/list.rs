@@ -36,7 +36,6 @@ Examples:
   selvedge list --lane images --tag team=web --json | jq -r .id
   selvedge list --state active --watch";
 
-/// Lists executions.
 pub async fn run(arguments: Arguments) -> Result<(), Failure> {
     let session = arguments.remote.open()?;
     if session.out.json {

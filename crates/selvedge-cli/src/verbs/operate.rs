@@ -160,7 +160,6 @@ pub struct Tag {
     targets: Targets,
 }
 
-/// Cancels executions.
 pub async fn cancel(arguments: Cancel) -> Result<(), Failure> {
     let mut fields = Map::new();
     add(&mut fields, "reason", arguments.reason);
@@ -168,12 +167,10 @@ pub async fn cancel(arguments: Cancel) -> Result<(), Failure> {
     arguments.targets.act("cancel", "cancelled", fields).await
 }
 
-/// Replays executions.
 pub async fn replay(arguments: Replay) -> Result<(), Failure> {
     arguments.targets.act("replay", "replayed", Map::new()).await
 }
 
-/// Reschedules executions.
 pub async fn reschedule(arguments: Reschedule) -> Result<(), Failure> {
     let mut fields = Map::new();
     match (arguments.now, arguments.delay, arguments.until) {

@@ -18,7 +18,6 @@ pub struct SubmittedFlow {
 
 /// The answer to a submission of a flow.
 pub(crate) struct GrownFlow {
-    /// The flow.
     pub id: FlowId,
     /// The execution of each node, by name.
     pub executions: BTreeMap<String, ExecutionId>,

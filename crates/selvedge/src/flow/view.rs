@@ -8,15 +8,15 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 use std::collections::BTreeMap;
 
-/// A flow.
+/// A flow as it was when the engine answered.
 #[derive(Clone, Debug, Deserialize)]
 #[non_exhaustive]
 pub struct FlowView {
-    /// The id.
+    /// Generated, unless the submission set it.
     pub id: FlowId,
-    /// The name.
+    /// The name that the submission gave it. Default: none.
     pub name: Option<String>,
-    /// The state.
+    /// Running until every member has ended; then the outcome of the flow.
     #[serde(deserialize_with = "state")]
     pub state: FlowState,
     /// The number of its executions in each state, by the name of the state, and in `total`.
@@ -26,7 +26,7 @@ pub struct FlowView {
     /// The time of the submission.
     #[serde(deserialize_with = "time")]
     pub submitted_at: Timestamp,
-    /// The end.
+    /// The time at which the last member ended; none until then.
     #[serde(deserialize_with = "optional_time")]
     pub ended_at: Option<Timestamp>,
     /// The version, raised by every change.

@@ -198,7 +198,7 @@ impl<'a> GraphBody<'a> {
     }
 }
 
-/// A flow.
+/// The body of a submission of a flow.
 #[derive(Serialize)]
 pub struct FlowBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -124,9 +124,7 @@ pub struct Reported {
 /// A waitpoint with its token.
 #[derive(Clone, Debug)]
 pub struct IssuedWaitpoint {
-    /// The id.
     pub id: crate::WaitpointId,
-    /// The name.
     pub name: String,
     /// The source of the delivered signal; none if the answer leaves it out, because the worker chose it.
     pub source: Option<String>,

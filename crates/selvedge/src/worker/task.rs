@@ -44,7 +44,7 @@ use std::sync::Arc;
 pub trait Task: Send + Sync + 'static {
     /// The kind of the executions.
     const KIND: &'static str;
-    /// The input.
+    /// The type into which the input is parsed. Other input is a permanent failure.
     type Input: DeserializeOwned + Send;
     /// The result: a value that serialises to JSON, or a [`Return`].
     type Output: IntoReturn;

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 pub struct Request {
     /// The method and the path as the router has them.
     pub endpoint: &'static str,
-    /// The body.
     pub body: Value,
     /// The JSON pointers of the objects in the body to extend.
     pub objects: &'static [&'static str],
