@@ -93,54 +93,59 @@ impl Earlier for Postgres {
     }
 }
 
-/// Fails one execution and cancels another, with texts that begin with this word and have this character.
-fn fail_and_cancel(url: &str, word: &str, character: char) {
+/// Reports progress of an execution and fails it, with texts that begin with this word and have this character.
+fn progress_and_fail(url: &str, word: &str, character: char) {
     submit(url, json!({"kind": "fails", "retry": {"max_retries": 0}}));
     let claim = claim(url, "w", 1, 0).remove(0);
+    let report = |mut op: Value| {
+        op["execution"] = claim["execution"]["id"].clone();
+        op["attempt"] = claim["attempt"].clone();
+        op["lease_id"] = claim["lease"]["id"].clone();
+        op["epoch"] = claim["lease"]["epoch"].clone();
+        let reply = call(url, "/workers/w/report", json!({"ops": [op]}));
+        assert_eq!(reply["results"][0]["ok"], true, "{reply}");
+    };
+    report(json!({"op": "progress", "message": format!("{word}{character}half")}));
     // Backslashes and a `u0000` that are part of the text stay.
     let message = format!("{word}{character}x \\u0000 \\{character}");
-    let fail = json!({"op": "fail", "message": message, "class": "permanent", "execution": claim["execution"]["id"],
-        "attempt": claim["attempt"], "lease_id": claim["lease"]["id"], "epoch": claim["lease"]["epoch"]});
-    call(url, "/workers/w/report", json!({"ops": [fail]}));
-    let id = submit(url, json!({"kind": "cancelled"}));
-    call(url, &format!("/executions/{id}/cancel"), json!({"reason": format!("{word}{character}why")}));
+    report(json!({"op": "fail", "message": message, "class": "permanent"}));
 }
 
-/// Returns the error message of the attempts, and the reasons of the cancellations.
+/// Returns the error messages of the attempts, and the messages of the progress.
 fn shown(place: &impl Views) -> (Vec<Value>, Vec<Value>) {
     let data = place.rows("select {json}('data', {jsonb}) from {schema}v1_events order by cursor");
     // A `u0000` after two backslashes is part of the text.
     let has_zero = |row: &Value| row.to_string().replace("\\\\", "").contains("\\u0000");
     assert!(!data.iter().any(has_zero), "{data:?}");
-    let reasons = data.iter().map(|row| row["data"]["reason"].clone()).filter(Value::is_string).collect();
+    let progress = data.iter().map(|row| row["data"]["message"].clone()).filter(Value::is_string).collect();
     let mut messages = place.attempts();
     messages.iter_mut().for_each(|row| *row = row["error_message"].take());
     messages.retain(Value::is_string);
-    (messages, reasons)
+    (messages, progress)
 }
 
 fn texts_with_the_character_zero_do_not_fail_the_event_views(place: &impl Earlier) {
     let server = start(place, false, &[]);
-    fail_and_cancel(&server.url, "old", '~');
+    progress_and_fail(&server.url, "old", '~');
     server.kill();
     place.age_log();
     let server = start(place, true, &[]);
-    fail_and_cancel(&server.url, "new", '\0');
+    progress_and_fail(&server.url, "new", '\0');
     compare(place, &server.url);
-    let (messages, reasons) = shown(place);
+    let (messages, progress) = shown(place);
     assert_eq!(messages, ["old\u{fffd}x \\u0000 \\~", "new\u{fffd}x \\u0000 \\\u{fffd}"]);
-    assert_eq!(reasons, ["old\u{fffd}why", "new\u{fffd}why"]);
+    assert_eq!(progress, ["old\u{fffd}half", "new\u{fffd}half"]);
 }
 
 fn rows_of_earlier_builds_with_the_character_zero_are_repaired(place: &impl Earlier) {
     let server = start(place, true, &[]);
-    fail_and_cancel(&server.url, "old", '\0');
+    progress_and_fail(&server.url, "old", '\0');
     compare(place, &server.url);
     let expected = shown(place);
     server.kill();
     place.age_views();
     let events = place.events();
-    assert!(events.iter().any(|event| event["data"]["reason"] == "old\0why"), "{events:?}");
+    assert!(events.iter().any(|event| event["data"]["message"] == "old\0half"), "{events:?}");
     place.repair();
     assert_eq!(shown(place), expected);
     // Running again changes nothing.
