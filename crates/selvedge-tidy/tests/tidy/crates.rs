@@ -11,7 +11,7 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
         &["selvedge", "server"],
     ),
     ("selvedge-bench", &["core", "engine", "postgres", "server", "sqlite", "store"], &[]),
-    ("selvedge-cli", &["selvedge", "bench", "client", "core", "server", "store"], &["conformance"]),
+    ("selvedge-cli", &["selvedge", "client", "core", "server", "store"], &["conformance"]),
     ("selvedge-client", &[], &[]),
     ("selvedge-conformance", &["core", "store"], &[]),
     ("selvedge-core", &[], &[]),

@@ -26,7 +26,6 @@ const SHARED: &[(&str, usize, &str)] = &[
     ("Fixed", 2, "a body of a known length; a column of a fixed size"),
     ("History", 2, "of an execution; the lineage of a store"),
     ("Lease", 2, "of an execution; of a webhook"),
-    ("Limit", 2, "of a gate; of a benchmark"),
     ("Limits", 2, "of the examination of each SQL store"),
     ("Message", 2, "of an event stream; to a webhook"),
     ("Node", 2, "of a flow; of the OpenAPI document"),
