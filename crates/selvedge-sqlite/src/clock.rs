@@ -5,9 +5,14 @@
 //! the system clock was an hour ahead yesterday.
 
 use crate::locked;
+use crate::sql::statements;
 use selvedge_core::Timestamp;
 use std::sync::Mutex;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+statements! {
+    CLOCK_READ_FLOOR = "clock/read_floor";
+}
 
 /// While the system clock is behind, this clock runs slower by one part in so many.
 const SLOWDOWN: i64 = 10;

@@ -3,43 +3,30 @@
 //! - `connection/`: the file. `lock` and `owner` keep other processes out, `damage` and `files` find damaged and replaced
 //!   files, `schema` migrates, `writer` is the thread that owns the one writing connection and commits everything that is
 //!   queued at once, `readers` are a few connections that only read;
-//! - `transaction`, `load`, `save`, `save_flow`: a decision in a transaction;
-//! - `streams`, `record`, `gates`: streams with their frames; signals, steps and waitpoints; gates with the executions
-//!   that they hold, and the ledger: each read, loaded and saved;
-//! - `read/`: reads outside of transactions; `log/`: the event log and its window;
-//! - `secret`: the root secret, in a file beside the database;
+//! - `transaction`, `load`, `save`: a decision in a transaction;
+//! - `kinds/`: one file for each noun of the contract: its statements and columns, its part of loading and saving, and its
+//!   reads outside of transactions;
+//! - `sql`: what the kinds share to define statements and columns, and to run them; `row`: reading values from columns;
 //! - `clock`: the store's time, which never goes back; `diagnosis/`: the examination of a file from outside.
 //!
-//! Only the files in `sql/` and `migrations/` contain statements about rows; `sql` names them. A crash at any instruction
+//! Only the files in `sql/` and `migrations/` contain statements about rows. A crash at any instruction
 //! leaves the file as of the last commit, and only commits are answered.
 
-mod api_keys;
-mod bulk_jobs;
-mod candidates;
 mod clock;
 mod connection;
 pub mod diagnosis;
-mod gates;
+mod kinds;
 mod load;
-mod log;
-mod projection;
-mod read;
-mod record;
 mod row;
 mod save;
-mod save_flow;
-mod schedules;
-mod secret;
 mod sql;
-mod store;
-mod streams;
 mod transaction;
-mod webhooks;
 
 #[doc(hidden)]
-pub use sql::all as statements;
+pub use sql::texts as statements;
 
 use clock::Clock;
+use connection::failure::failure;
 use connection::files::{self, Files};
 use connection::job::{self, Job, JobContext};
 use connection::lock::Lock;
@@ -48,6 +35,7 @@ use connection::readers::Readers;
 use connection::schema;
 use connection::writer::{Claim, Figures, Writer};
 use rusqlite::Connection;
+use selvedge_core::Timestamp;
 use selvedge_store::{CallMeter, Error, Migrated};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
@@ -109,9 +97,7 @@ impl SqliteStore {
         schema::migrate(&mut connection)?;
         lock.write_owner(None);
         let claim = Claim { epoch: Epoch::raise(&mut connection)?, files: Files::of(&path)? };
-        let floor = connection
-            .query_row(&sql::CLOCK_READ_FLOOR, (), |row| row.get(0))
-            .map_err(connection::failure::failure)?;
+        let floor = connection.query_row(&clock::CLOCK_READ_FLOOR, (), |row| row.get(0)).map_err(failure)?;
         files::warn_of_readable(&path);
         let clock = Arc::new(Clock::starting_at(floor));
         let figures = Arc::new(Figures::default());
@@ -157,8 +143,9 @@ impl SqliteStore {
     async fn write<T: Send + 'static>(
         &self,
         call: &'static str,
-        work: impl FnOnce(&JobContext<'_>) -> Result<T, Error> + Send + 'static,
+        work: impl FnOnce(&Connection, Timestamp) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, Error> {
+        let work = |context: &JobContext<'_>| work(context.connection, context.now).map_err(failure);
         self.meter.measure(call, self.commit(work)).await
     }
 

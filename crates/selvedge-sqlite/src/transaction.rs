@@ -1,19 +1,73 @@
-//! Runs a decision: loads the rows that it needs, asks it, and saves its changes.
+//! Transactions: loads the rows that a decision needs, asks it, and saves its changes.
 //!
 //! There is one writer, so loaded rows cannot change before they are saved. The guards of a save fail only if the
 //! decision used a cached row, or an id or key that is taken; then the decision is retried.
 
 use crate::connection::failure::failure;
 use crate::connection::job::JobContext;
+use crate::connection::owner::Epoch;
 use crate::load::load;
 use crate::save::{Saved, save};
-use selvedge_store::{Decision, Demand, Error, Transaction};
+use crate::{SqliteStore, locked, wait_for};
+use async_trait::async_trait;
+use selvedge_core::Timestamp;
+use selvedge_store::{
+    CallMeter, Decision, Demand, Description, Error, Notification, Transaction, Transactions,
+};
+use std::future::ready;
+
+#[async_trait]
+impl Transactions for SqliteStore {
+    fn describe(&self) -> Description {
+        let durability = "Every commit is written through to the disk before it is acknowledged.";
+        Description { name: "sqlite", writers: 1, shared: false, durability }
+    }
+
+    fn meter(&self) -> &CallMeter {
+        &self.meter
+    }
+
+    async fn now(&self) -> Result<Timestamp, Error> {
+        self.meter.measure("now", ready(Ok(self.clock.now()))).await
+    }
+
+    async fn transact(&self, mut decision: Box<dyn Decision>) -> Result<Transaction, Error> {
+        self.meter.measure("transact", self.commit(move |context| decide(&mut *decision, context))).await
+    }
+
+    /// Does nothing: there are no other servers.
+    async fn notify(&self, _: Notification) -> Result<(), Error> {
+        self.meter.measure("notify", ready(Ok(()))).await
+    }
+
+    async fn next_notification(&self) -> Option<Notification> {
+        None
+    }
+
+    async fn figures(&self) -> Result<Option<(i64, i64)>, Error> {
+        self.meter.measure("figures", ready(Ok(Some(self.figures.so_far())))).await
+    }
+
+    async fn ping(&self) -> Result<(), Error> {
+        self.write("ping", |connection, _| Epoch::read(connection).and_then(|epoch| epoch.write(connection)))
+            .await
+    }
+
+    async fn close(&self) {
+        self.readers.close().await;
+        if let Some(thread) = self.stop_writing() {
+            // If this fails the runtime is shutting down, and the thread ends by itself.
+            let _ = tokio::task::spawn_blocking(move || wait_for(thread)).await;
+        }
+        locked(&self.lock).take();
+    }
+}
 
 /// The number of tries before the caller gets [`Error::Contended`].
 const TRIES: u32 = 10;
 
 /// Runs a decision to its end.
-pub fn decide(decision: &mut dyn Decision, context: &JobContext<'_>) -> Result<Transaction, Error> {
+fn decide(decision: &mut dyn Decision, context: &JobContext<'_>) -> Result<Transaction, Error> {
     let mut failed_guard = String::new();
     for again in 0..TRIES {
         let tries = again + 1;

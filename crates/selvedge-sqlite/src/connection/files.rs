@@ -78,7 +78,7 @@ pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// The files beside a database that contain rows or secrets. Their paths end with these.
-const PRIVATE: [&str; 4] = ["", "-wal", "-shm", crate::secret::SUFFIX];
+const PRIVATE: [&str; 4] = ["", "-wal", "-shm", crate::kinds::secret::SUFFIX];
 
 /// Opens a file for reading and writing. If it does not exist, it is created for the owner alone, whatever the umask: SQLite
 /// gives the files beside a database the mode of the database.

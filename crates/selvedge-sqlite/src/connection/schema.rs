@@ -4,9 +4,15 @@
 //! newer file and leaves its schema unchanged.
 
 use crate::connection::failure::failure;
-use crate::sql;
+use crate::sql::statements;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 use selvedge_store::{Error, Migrated, SchemaVersion};
+
+statements! {
+    SCHEMA_CREATE = "schema/create";
+    SCHEMA_READ = "schema/read";
+    SCHEMA_UPSERT = "schema/upsert";
+}
 
 struct Migration {
     sql: &'static str,
@@ -131,13 +137,13 @@ pub fn migrate(connection: &mut Connection) -> Result<Migrated, Error> {
         return Ok(Migrated { from: found, to: found });
     }
     if found == 0 {
-        transaction.execute_batch(&sql::SCHEMA_CREATE).map_err(failure)?;
+        transaction.execute_batch(&SCHEMA_CREATE).map_err(failure)?;
     }
     for migration in MIGRATIONS.iter().skip(found as usize) {
         transaction.execute_batch(migration.sql).map_err(failure)?;
     }
     let minimum = MIGRATIONS.iter().map(|migration| migration.minimum_reader).max();
-    transaction.execute(&sql::SCHEMA_UPSERT, (KNOWN, minimum.unwrap_or(KNOWN))).map_err(failure)?;
+    transaction.execute(&SCHEMA_UPSERT, (KNOWN, minimum.unwrap_or(KNOWN))).map_err(failure)?;
     transaction.commit().map_err(failure)?;
     Ok(Migrated { from: found, to: KNOWN })
 }
@@ -145,8 +151,7 @@ pub fn migrate(connection: &mut Connection) -> Result<Migrated, Error> {
 /// Returns the version of the file's schema and the oldest program that can use it; zeroes for a new file.
 fn version(connection: &Connection) -> Result<(i32, i32), Error> {
     if connection.table_exists(None, "selvedge_schema").map_err(failure)? {
-        let row =
-            connection.query_row(&sql::SCHEMA_READ, (), |row| Ok((row.get(0)?, row.get(1)?))).optional();
+        let row = connection.query_row(&SCHEMA_READ, (), |row| Ok((row.get(0)?, row.get(1)?))).optional();
         return row
             .map_err(failure)?
             .ok_or_else(|| Error::Failed("selvedge_schema is empty; restore the file from a backup".into()));

@@ -14,7 +14,7 @@ use crate::connection::damage::{self, Searched};
 use crate::connection::failure::failure;
 use crate::connection::files::with_suffix;
 use crate::connection::{locate, schema};
-use crate::{api_keys, record};
+use crate::kinds::{api_keys, secret};
 use owner::Owner;
 use rusqlite::{Connection, OpenFlags};
 use selvedge_store::{Error, Finding, Level, SchemaVersion};
@@ -165,7 +165,7 @@ fn content(connection: &mut Connection, limits: &Limits) -> Vec<Finding> {
 /// Checks that a copy of the file does not contain the root secret.
 fn secret(connection: &Connection) -> Finding {
     let read = || {
-        let kept = record::kept_secret(connection)?;
+        let kept = secret::kept(connection)?;
         Ok((kept.is_some(), !api_keys::list(connection, None, 1)?.is_empty()))
     };
     match read() {

@@ -2,7 +2,7 @@
 -- Index: the primary key of frames.
 -- Parameters: ?1 execution, ?2 attempt, ?3 and ?4 the range of numbers, without its end, ?5 the time up to which best-effort
 -- frames are old, ?6 limit
-select number, kind, best_effort, at, data, correlation_id
+select {frame}
 from frames
 where execution = ?1
   and attempt = ?2

@@ -1,7 +1,7 @@
 -- Inserts or replaces a stream.
 -- Index: the primary key of streams.
 -- Parameters: ?1 execution, ?2 attempt, ?3 next, ?4 bytes, ?5 digest, ?6 summary_version
-insert into streams (execution, attempt, next, bytes, digest, summary_version)
+insert into streams (execution, attempt, {stream})
 values (?1, ?2, ?3, ?4, ?5, ?6)
 on conflict (execution, attempt) do update
 set

@@ -3,8 +3,10 @@
 //! A filter reads the narrowest index that serves it: that of its first tag, of its flow, of each of its states, or of the
 //! namespace. The entries of all ranges are merged first; only rows that can match are read.
 
+use super::reads;
+use super::*;
 use crate::connection::failure::not_understood;
-use crate::{read, row, sql};
+use crate::row;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
 use selvedge_core::filter::{Filter, ListPosition, Listed, Payloads};
@@ -44,7 +46,7 @@ pub fn list(
         let (after, count) = scan.next_scan();
         let entries = entries(connection, &parts, after, count)?;
         for ids in scan.groups(&entries) {
-            if scan.add(read::fetch_readable(connection, &ids, Payloads::NONE)?) {
+            if scan.add(reads::fetch_readable(connection, &ids, Payloads::NONE)?) {
                 break;
             }
         }
@@ -57,8 +59,8 @@ pub fn list(
     }
     let mut page = scan.page();
     let ids: Vec<ExecutionId> = page.rows.iter().map(|stored| stored.execution.id).collect();
-    let ids = page.cut(&read::payload_sizes(connection, &ids, payloads)?);
-    Ok(page.with_rows(filter, read::fetch_readable(connection, &ids, payloads)?))
+    let ids = page.cut(&reads::payload_sizes(connection, &ids, payloads)?);
+    Ok(page.with_rows(filter, reads::fetch_readable(connection, &ids, payloads)?))
 }
 
 /// Returns the next `count` entries of the indexes that serve these filters. Classes are not compared, and states only
@@ -142,13 +144,13 @@ pub fn count_lanes(
     lanes: &[Vec<ClassId>],
     bound: u64,
 ) -> rusqlite::Result<Vec<LaneCounts>> {
-    let mut active = connection.prepare_cached(&sql::EXECUTIONS_COUNT_ACTIVE)?;
+    let mut active = connection.prepare_cached(&EXECUTIONS_COUNT_ACTIVE)?;
     let active = active.query_map((namespace.0, ACTIVE_MAX), |row| {
         Ok((ClassId(row.get(0)?), row.get::<_, i64>(1)? as u64))
     })?;
     let active: HashMap<ClassId, u64> = active.collect::<rusqlite::Result<_>>()?;
-    let mut of_class = connection.prepare_cached(&sql::EXECUTIONS_COUNT_WAITING)?;
-    let mut of_pool = connection.prepare_cached(&sql::EXECUTIONS_COUNT_POOLED)?;
+    let mut of_class = connection.prepare_cached(&EXECUTIONS_COUNT_WAITING)?;
+    let mut of_pool = connection.prepare_cached(&EXECUTIONS_COUNT_POOLED)?;
     let mut counts = Vec::with_capacity(lanes.len());
     for ranges in lanes {
         let mut lane = LaneCounts::default();
@@ -198,25 +200,25 @@ fn ranges(filter: &Filter, after: Option<ListPosition>, compared: Compared) -> V
     // The members of a flow are few, so the caller compares their tags.
     let by_flow = compared == Compared::ByCaller && filter.flow.is_some();
     if !filter.tags.is_empty() && !by_flow {
-        return vec![range(&sql::EXECUTIONS_LIST_BY_TAG, all_states)];
+        return vec![range(&EXECUTIONS_LIST_BY_TAG, all_states)];
     }
     if filter.flow.is_some() {
         return vec![
-            range(&sql::EXECUTIONS_LIST_BY_FLOW, all_states.clone()),
-            range(&sql::EXECUTIONS_LIST_LONE, all_states),
+            range(&EXECUTIONS_LIST_BY_FLOW, all_states.clone()),
+            range(&EXECUTIONS_LIST_LONE, all_states),
         ];
     }
     if filter.states.is_empty() || filter.states.contains(&StateName::Completed) {
         let statement = match compared {
-            Compared::ByStatement => &sql::EXECUTIONS_LIST_NEWEST,
-            Compared::ByCaller => &sql::EXECUTIONS_LIST,
+            Compared::ByStatement => &EXECUTIONS_LIST_NEWEST,
+            Compared::ByCaller => &EXECUTIONS_LIST,
         };
         return vec![range(statement, all_states)];
     }
     let mut states = filter.states.clone();
     states.sort_unstable();
     states.dedup();
-    let of_state = |state: StateName| range(&sql::EXECUTIONS_LIST_BY_STATE, i64::from(state.code()).into());
+    let of_state = |state: StateName| range(&EXECUTIONS_LIST_BY_STATE, i64::from(state.code()).into());
     states.into_iter().map(of_state).collect()
 }
 

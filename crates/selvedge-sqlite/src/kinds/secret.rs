@@ -7,12 +7,22 @@
 //! name exists. Only this process has the database open, and one call at a time makes the file.
 
 use crate::connection::files::{create_private, with_suffix};
-use crate::{SqliteStore, locked, record};
-use selvedge_store::{Error, RootSecret, SecretPlace};
+use crate::kinds::Kind;
+use crate::sql::{self, statements};
+use crate::{SqliteStore, locked};
+use async_trait::async_trait;
+use rusqlite::Connection;
+use selvedge_store::{Error, RootSecret, SecretPlace, SecretStore};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+
+pub const KIND: Kind = Kind { statements: STATEMENTS, ..Kind::EMPTY };
+
+statements! {
+    KEPT_SECRET_READ = "kept_secret/read";
+}
 
 /// The end of the name of the file.
 pub const SUFFIX: &str = "-secret";
@@ -22,16 +32,27 @@ const LIMIT: u64 = 64 * 1024;
 /// Held while a file is made.
 static MAKING: Mutex<()> = Mutex::new(());
 
+/// Returns the root secret in the database, which only files of earlier versions have.
+pub fn kept(connection: &Connection) -> rusqlite::Result<Option<Vec<u8>>> {
+    sql::row(connection, &KEPT_SECRET_READ, (), |found| found.get(0))
+}
+
 impl SqliteStore {
     /// Returns the root secret: that of the database, or else that of the file, which is made from `new` if there is none.
-    pub(crate) async fn keep_secret(&self, new: &[u8]) -> Result<RootSecret, Error> {
-        let kept = self.readers.read(record::kept_secret).await?;
-        if let Some(bytes) = kept {
+    async fn keep_secret(&self, new: &[u8]) -> Result<RootSecret, Error> {
+        if let Some(bytes) = self.readers.read(kept).await? {
             return Ok(RootSecret { bytes, place: SecretPlace::Store });
         }
         let (path, new) = (path_of(&self.path), new.to_vec());
         let read = tokio::task::spawn_blocking(move || read_or_make(path, &new)).await;
         read.unwrap_or_else(|error| Err(Error::Failed(format!("the secret was not read: {error}"))))
+    }
+}
+
+#[async_trait]
+impl SecretStore for SqliteStore {
+    async fn root_secret(&self, new: &[u8]) -> Result<RootSecret, Error> {
+        self.meter.measure("root_secret", self.keep_secret(new)).await
     }
 }
 

@@ -4,7 +4,11 @@
 //! no earlier execution than those found, so the cost grows with the limit of the claim and not with the number of
 //! waiting executions.
 
-use crate::{row, sql};
+use super::{
+    COUNT, EXECUTIONS_FIND_CANDIDATES, EXECUTIONS_FIND_PASSING, EXECUTIONS_FIND_POOLED,
+    EXECUTIONS_READ_CANDIDATE, decode,
+};
+use crate::row;
 use rusqlite::{Connection, OptionalExtension, Statement};
 use selvedge_core::rows::{Candidates, Needs, PASSED_MAX, Rows, mention};
 use selvedge_core::{ClassId, ExecutionId};
@@ -20,7 +24,7 @@ struct Head {
 }
 
 /// Loads the candidates of every request, each once, with their small inputs.
-pub fn candidates(connection: &Connection, needs: &Needs, rows: &mut Rows) -> rusqlite::Result<()> {
+pub fn load(connection: &Connection, needs: &Needs, rows: &mut Rows) -> rusqlite::Result<()> {
     if needs.queries.candidates.is_empty() {
         return Ok(());
     }
@@ -31,7 +35,7 @@ pub fn candidates(connection: &Connection, needs: &Needs, rows: &mut Rows) -> ru
     }
     if !needs.queries.refusing.is_empty() {
         let mentions: Vec<String> = needs.queries.refusing.iter().map(mention).collect();
-        let mut statement = connection.prepare_cached(&sql::EXECUTIONS_READ_CANDIDATE)?;
+        let mut statement = connection.prepare_cached(&EXECUTIONS_READ_CANDIDATE)?;
         for ask in &needs.queries.candidates {
             for head in passing(connection, ask, &mentions, &passed)? {
                 if !found.contains(&head) && read(&mut statement, head, needs.inline_inputs(), rows)? {
@@ -53,7 +57,7 @@ fn find(
     found: &mut BTreeSet<Head>,
     rows: &mut Rows,
 ) -> rusqlite::Result<()> {
-    let mut statement = connection.prepare_cached(&sql::EXECUTIONS_READ_CANDIDATE)?;
+    let mut statement = connection.prepare_cached(&EXECUTIONS_READ_CANDIDATE)?;
     let inline_inputs = needs.inline_inputs();
     loop {
         let mut all_readable = true;
@@ -82,8 +86,8 @@ fn first(
     limit: usize,
     passed: &HashSet<ExecutionId>,
 ) -> rusqlite::Result<Vec<Head>> {
-    let mut of_class = connection.prepare_cached(&sql::EXECUTIONS_FIND_CANDIDATES)?;
-    let mut of_pool = connection.prepare_cached(&sql::EXECUTIONS_FIND_POOLED)?;
+    let mut of_class = connection.prepare_cached(&EXECUTIONS_FIND_CANDIDATES)?;
+    let mut of_pool = connection.prepare_cached(&EXECUTIONS_FIND_POOLED)?;
     let mut heads: BinaryHeap<Head> = BinaryHeap::new();
     for class in classes {
         // A pool has a negative id.
@@ -116,7 +120,7 @@ fn passing(
     mentions: &[String],
     passed: &HashSet<ExecutionId>,
 ) -> rusqlite::Result<Vec<Head>> {
-    let mut statement = connection.prepare_cached(&sql::EXECUTIONS_FIND_PASSING)?;
+    let mut statement = connection.prepare_cached(&EXECUTIONS_FIND_PASSING)?;
     let mut heads: Vec<Head> = Vec::new();
     for class in &ask.classes {
         let mut range = statement.query([i64::from(class.0), i64::from(PASSED_MAX)])?;
@@ -147,8 +151,8 @@ fn read(
 ) -> rusqlite::Result<bool> {
     let read = statement
         .query_row([head.place, inline_inputs as i64], |found| {
-            let input = row::sized_payload(found, sql::EXECUTION_COLUMN_COUNT, inline_inputs);
-            Ok((row::execution(found)?, input))
+            let input = row::sized_payload(found, COUNT, inline_inputs);
+            Ok((decode(found)?, input))
         })
         .optional()?;
     match read {

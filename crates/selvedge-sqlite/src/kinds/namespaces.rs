@@ -1,0 +1,107 @@
+//! Namespaces and their settings.
+
+use crate::SqliteStore;
+use crate::kinds::Kind;
+use crate::row;
+use crate::sql::{self, statements};
+use async_trait::async_trait;
+use rusqlite::params;
+use selvedge_core::{Name, NamespaceId};
+use selvedge_store::{Deletion, Error, NamespaceSettings, NamespaceStore};
+
+pub const KIND: Kind = Kind { statements: STATEMENTS, ..Kind::EMPTY };
+
+statements! {
+    NAMESPACES_DELETE_BULK_JOBS = "namespaces/delete_bulk_jobs";
+    NAMESPACES_DELETE_EVENTS = "namespaces/delete_events";
+    NAMESPACES_DELETE_GATES = "namespaces/delete_gates";
+    NAMESPACES_DELETE_KEYS = "namespaces/delete_keys";
+    NAMESPACES_DELETE_LEDGER = "namespaces/delete_ledger";
+    NAMESPACES_DELETE_ROLLUPS = "namespaces/delete_rollups";
+    NAMESPACES_DELETE_SESSIONS = "namespaces/delete_sessions";
+    NAMESPACES_FIND = "namespaces/find";
+    NAMESPACES_INSERT = "namespaces/insert";
+    NAMESPACES_LIST = "namespaces/list";
+    NAMESPACES_READ = "namespaces/read";
+    NAMESPACES_RETIRE = "namespaces/retire";
+    NAMESPACES_UPDATE = "namespaces/update";
+}
+
+#[async_trait]
+impl NamespaceStore for SqliteStore {
+    /// Inserts the namespace if it does not exist or was deleted.
+    async fn namespace(&self, name: &Name) -> Result<NamespaceId, Error> {
+        let name = name.clone();
+        self.write("namespace", move |connection, _| {
+            sql::execute(connection, &NAMESPACES_RETIRE, [name.as_str()])?;
+            sql::execute(connection, &NAMESPACES_INSERT, [name.as_str()])?;
+            let mut find = connection.prepare_cached(&NAMESPACES_FIND)?;
+            find.query_row([name.as_str()], |found| found.get(0).map(NamespaceId))
+        })
+        .await
+    }
+
+    async fn find_namespace(&self, name: &Name) -> Result<Option<NamespaceId>, Error> {
+        let name = name.clone();
+        self.read("find_namespace", move |connection| {
+            sql::row(connection, &NAMESPACES_FIND, [name.as_str()], |found| found.get(0).map(NamespaceId))
+        })
+        .await
+    }
+
+    async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
+        self.read("namespaces", |connection| {
+            sql::rows(connection, &NAMESPACES_LIST, (), |found| {
+                Ok((NamespaceId(found.get(0)?), row::name(found, 1)?))
+            })
+        })
+        .await
+    }
+
+    async fn namespace_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error> {
+        let settings = move |connection: &_| {
+            sql::row(connection, &NAMESPACES_READ, [namespace.0], |found| {
+                Ok(NamespaceSettings {
+                    suspension_timeout_ms: found.get(0)?,
+                    retention_ms: found.get(1)?,
+                    weight: found.get(2)?,
+                    deletion: found.get::<_, Option<String>>(3)?.as_deref().map(Deletion::decode),
+                })
+            })
+        };
+        Ok(self.read("namespace_settings", settings).await?.unwrap_or_default())
+    }
+
+    async fn configure_namespace(
+        &self,
+        namespace: NamespaceId,
+        settings: NamespaceSettings,
+    ) -> Result<(), Error> {
+        self.write("configure_namespace", move |connection, _| {
+            let NamespaceSettings { suspension_timeout_ms, retention_ms, weight, deletion } = settings;
+            let deletion = deletion.map(Deletion::encode);
+            let parameters = params![namespace.0, suspension_timeout_ms, retention_ms, weight, deletion];
+            sql::execute(connection, &NAMESPACES_UPDATE, parameters).map(drop)
+        })
+        .await
+    }
+
+    async fn delete_rest_of_namespace(&self, namespace: NamespaceId, limit: u32) -> Result<u64, Error> {
+        self.write("delete_rest_of_namespace", move |connection, _| {
+            let mut deleted = 0;
+            for statement in [
+                &NAMESPACES_DELETE_LEDGER,
+                &NAMESPACES_DELETE_GATES,
+                &NAMESPACES_DELETE_KEYS,
+                &NAMESPACES_DELETE_SESSIONS,
+                &NAMESPACES_DELETE_ROLLUPS,
+                &NAMESPACES_DELETE_BULK_JOBS,
+                &NAMESPACES_DELETE_EVENTS,
+            ] {
+                deleted += sql::execute(connection, statement, params![namespace.0, limit])?;
+            }
+            Ok(deleted)
+        })
+        .await
+    }
+}
