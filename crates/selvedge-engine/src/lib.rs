@@ -324,8 +324,8 @@ impl Engine {
         self.inner.metrics.store_time()
     }
 
-    /// Returns the time until the clock of the store has caught up, if it stepped back; until then leases, delays and schedules
-    /// from before stand still. Zero otherwise.
+    /// Returns the time by which the clock of the store's database is behind the time of the store, if it stepped back. Zero
+    /// otherwise.
     pub fn clock_behind(&self) -> Duration {
         self.inner.metrics.clock_steps().1
     }

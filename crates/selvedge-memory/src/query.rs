@@ -108,6 +108,7 @@ impl Tables {
         let expired = self.expiring.first().is_some_and(|(at, _)| *at <= now);
         Overview {
             now,
+            ahead_ms: 0,
             next: DueKind::ALL.into_iter().filter_map(first).collect(),
             outbox: OutboxKind::ALL
                 .into_iter()

@@ -6,10 +6,11 @@
 //! will have none. Each server keeps bounds in memory only. Without a bound a claim starts at the head.
 //!
 //! Finding a bound: every transaction of ours first takes the writers' shared advisory lock, reads its time after that, and
-//! holds the lock until it ends. Rows that it makes waiting have that time, or a later one, as their `ready_order`. Three statements,
-//! each with a snapshot of its own, run in this order:
+//! holds the lock until it ends. Rows that it makes waiting have that time, or a later one, as their `ready_order`. Its time may be
+//! ahead of the database's clock ([`store_clock`](crate::store_clock)), and is never behind it. Three statements, each with a snapshot
+//! of its own, run in this order:
 //!
-//! 1. `now` is the time of the database.
+//! 1. `now` is the clock of the database.
 //! 2. `begun` is the earliest start of a transaction that holds the lock. If one cannot be seen (another role's, or
 //!    `track_activities` is off), no bound is raised.
 //! 3. `first` is the `ready_order` of the first waiting row of the pair, from the present bound on.

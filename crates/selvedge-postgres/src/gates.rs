@@ -236,7 +236,7 @@ pub async fn look_behind(
             known.chain(rows.unreadable.iter().map(|(id, _)| id)).copied().collect();
         let mut pipeline = Pipeline::new(client);
         pipeline.add(&sql::EXECUTIONS_LOCK_HELD, held_but(&asked, &passed)).await?;
-        pipeline.add("select clock_timestamp()", vec![]).await?;
+        pipeline.add(&sql::SERVER_NOW, vec![]).await?;
         let mut answers = pipeline.run().await?.into_iter();
         let behind = answers.next().transpose()?.unwrap_or_default();
         damaged = gather_behind(&behind, &damaged, rows);

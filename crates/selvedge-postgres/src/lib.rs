@@ -6,7 +6,7 @@
 //!
 //! Code map: `transaction` holds the one guarded transaction helper, `load` and `save` its two halves, `bounds` the
 //! positions at which claims start to search, `records` signals, steps and waitpoints, `gates` admission, `streams` the
-//! frames of attempts, `projection` the rows behind the views of events and attempts. `read/` is everything outside of
+//! frames of attempts, `store_clock` the time of the store, `projection` the rows behind the views of events and attempts. `read/` is everything outside of
 //! transactions, `log/` the event log, `notifications` the messages between servers, `connection/` the pools and the
 //! schema, `diagnosis/` the examination of a store from outside, `sql/` every statement.
 
@@ -30,6 +30,7 @@ mod save_flows;
 mod schedules;
 mod sql;
 mod store;
+mod store_clock;
 mod streams;
 #[doc(hidden)]
 pub mod testing;

@@ -150,7 +150,7 @@ pub async fn load(
     }
     ask(needs, writers_key, bounds, &mut asking);
     // Read last, when all locks are held: so the times of a row's versions never go back.
-    asking.add(Asked::Now, "select clock_timestamp()", vec![]);
+    asking.add(Asked::Now, &sql::SERVER_NOW, vec![]);
     let mut pipeline = Pipeline::new(client);
     let mut asked = Vec::new();
     for (purpose, text, parameters) in asking.0 {

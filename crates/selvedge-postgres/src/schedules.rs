@@ -39,7 +39,7 @@ impl PostgresStore {
         limit: u32,
     ) -> Result<DueSchedules, Error> {
         let namespace = scope.namespace.map(|namespace| namespace.0);
-        let clock = self.query_in_background("select clock_timestamp()", &[]).await?;
+        let clock = self.query_in_background(&sql::SERVER_NOW, &[]).await?;
         let now = clock.first().map(|row| row.get::<_, Micros>(0)).unwrap_or(Micros(0));
         let mut due = Vec::new();
         let mut place = after.map_or((Micros(0), i32::MIN, String::new()), |(at, name)| {

@@ -107,11 +107,35 @@ const DELIVERY: &str = "webhook, number, id, state, detail";
 /// The columns of a row of the inbox, without its request.
 const INBOX: &str = "number, namespace, refused_at, problem::text, xid::text, id, flow, role, submitted_at";
 
+/// The longest step back of the clock over which the time of the store goes on.
+const CLOCK_BRIDGED_MAX: &str = "1 day";
+/// The time for which the time of the store goes on without a new note of it. So a clock that is set right again moves the time of
+/// the store by no more than this, which is less than what remains of a lease that is kept alive.
+const CLOCK_LEAD: &str = "10 seconds";
+/// The time between two notes. Far shorter than `CLOCK_LEAD`.
+const CLOCK_NOTE_INTERVAL: &str = "2 seconds";
+/// The time of the store that follows from the row of `store_clock`. It runs a tenth slower than the clock until the two agree, and
+/// never goes back: it stands still while the clock is before the note.
+const CARRIED_ON: &str =
+    "(store_at + least(greatest(clock_timestamp() - clock_at, interval '0'), interval '{clock_lead}') * 0.9)";
+/// The time of the store: the clock of the database, unless that stepped back. The row is read through its index, because sequential
+/// scans are disabled and would decide the rest of the plan. It is never before the clock, so whoever read the
+/// clock earlier knows a time that no later transaction is before.
+const NOW: &str = "greatest(clock_timestamp(), (select {carried_on} from store_clock where single))";
+/// The milliseconds by which the time of the store is ahead of the clock.
+const AHEAD_MS: &str = "(select greatest(extract(epoch from {carried_on} - clock_timestamp()) * 1000, 0)::bigint from store_clock where single)";
+
 /// Every placeholder with its text. A text may contain placeholders that come later.
 static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     let mut placeholders = Vec::new();
     let mut add = |name: &str, text: &str| placeholders.push((format!("{{{name}}}"), text.to_owned()));
     add("added", ADDED);
+    add("now", NOW);
+    add("ahead_ms", AHEAD_MS);
+    add("carried_on", CARRIED_ON);
+    add("clock_bridged_max", CLOCK_BRIDGED_MAX);
+    add("clock_lead", CLOCK_LEAD);
+    add("clock_note_interval", CLOCK_NOTE_INTERVAL);
     add("bound", BOUND);
     add("api_key", API_KEY);
     add("bulk_job", BULK_JOB);
@@ -368,6 +392,8 @@ statements! {
     STEPS_LIST = "steps/list";
     STEPS_READ = "steps/read";
     STEPS_UPSERT = "steps/upsert";
+    STORE_CLOCK_BRING_FORWARD = "store_clock/bring_forward";
+    STORE_CLOCK_KEEP_PACE = "store_clock/keep_pace";
     STREAMS_DELETE = "streams/delete";
     STREAMS_READ = "streams/read";
     STREAMS_UPSERT = "streams/upsert";

@@ -52,6 +52,10 @@ impl Transactions for PostgresStore {
         self.meter.measure("now", self.read_time()).await
     }
 
+    async fn bring_forward(&self, time: Timestamp) -> Result<bool, Error> {
+        self.meter.measure("bring_forward", self.carry_on_from(time)).await
+    }
+
     async fn transact(&self, decision: Box<dyn Decision>) -> Result<Transaction, Error> {
         self.meter.measure("transact", self.run(decision)).await
     }

@@ -91,6 +91,8 @@ pub struct DueFlow {
 pub struct Overview {
     /// The store's clock.
     pub now: Timestamp,
+    /// The milliseconds by which `now` is ahead of the clock of the database, after that stepped back. Else 0.
+    pub ahead_ms: i64,
     /// The earliest due time of executions, for each kind that has one.
     pub next: Vec<(DueKind, Timestamp)>,
     /// The time of the oldest outbox row, for each kind that has one.

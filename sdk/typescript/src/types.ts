@@ -1385,7 +1385,7 @@ export interface GetLoginPageQuery {
 export type GetOpenapiAnswer = Record<string, unknown>;
 
 export interface GetReadinessAnswer {
-  /** The milliseconds until the clock of the store has caught up, if it stepped back: until then leases, delays and schedules from before stand still; else 0. */
+  /** The milliseconds by which the clock of the store's database is behind the time of the store, after it stepped back; else 0. Leases, delays and schedules go on by the time of the store. */
   clockBehindMs: number;
   status: string;
   store: string;

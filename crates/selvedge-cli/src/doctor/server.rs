@@ -12,6 +12,8 @@ use std::time::Instant;
 /// The differences of clocks, in milliseconds, from which on there is a notice or a warning.
 const CLOCK_NOTICE_MS: i64 = 1_000;
 const CLOCK_WARNING_MS: i64 = 10_000;
+/// The step back of the store's clock from which on its time does not go on, in milliseconds.
+const CLOCK_BRIDGED_MAX_MS: i64 = 24 * 3_600_000;
 /// The time before the end of a key at which there is a warning: 14 days.
 const EXPIRES_SOON_MS: i64 = 14 * 24 * 3_600_000;
 /// The most items of a list that are read.
@@ -78,8 +80,14 @@ async fn ready(client: &Client) -> Finding {
     let store = text(&readiness, "/store");
     if let Some(behind) = readiness["clock_behind_ms"].as_i64().filter(|behind| *behind > 0) {
         let message = format!(
-            "the clock of the {store} store stepped back: leases, delays and schedules from before stand still for {}",
-            duration_ms(behind)
+            "the clock of the {store} store stepped back and is {} behind; {}",
+            duration_ms(behind),
+            match behind {
+                ..CLOCK_BRIDGED_MAX_MS =>
+                    "leases, delays and schedules go on, a tenth slower until it has caught up",
+                CLOCK_BRIDGED_MAX_MS.. =>
+                    "leases, delays and schedules from before stand still until it has caught up",
+            }
         );
         return Finding::new(
             "ready",

@@ -219,7 +219,7 @@ fn of_process(engine: &Engine) -> Vec<Family> {
         .with(clock_steps as f64),
         Family::gauge(
             "store_clock_behind_seconds",
-            "Time until the clock of the store has caught up after a step back.",
+            "Time by which the clock of the store's database is behind the time of the store, after a step back.",
         )
         .with(clock_behind.as_secs_f64()),
         Family::gauge(

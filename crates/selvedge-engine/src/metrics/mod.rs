@@ -27,7 +27,7 @@ use selvedge_core::flow::FlowState;
 use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::inbox::TakenIn;
 use selvedge_core::{ClassId, Timestamp};
-use selvedge_store::{Error, Store};
+use selvedge_store::{Error, Overview, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -169,14 +169,16 @@ impl Metrics {
         self.lanes.visit(&latencies, registry, |lane, micros| lane.metrics.claim.add(*micros));
     }
 
-    /// Learns the time of the store, for which it was asked at an instant.
-    pub fn set_store_time(&self, now: Timestamp, asked_at: Instant) {
-        self.store_clock.read(now, asked_at);
-        let at_begin = now.micros() - self.begun.elapsed().as_micros() as i64;
+    /// Learns the time of the store, for which it was asked at an instant. Returns the time from which the store should go on, if it
+    /// stepped back with its clock.
+    pub fn set_store_time(&self, overview: &Overview, asked_at: Instant) -> Option<Timestamp> {
+        let go_on_from = self.store_clock.read(overview, asked_at);
+        let at_begin = overview.now.micros() - self.begun.elapsed().as_micros() as i64;
         self.store_time_at_begin.store(at_begin, Relaxed);
+        go_on_from
     }
 
-    /// Returns the number of times that the clock of the store stepped back, and the time until it has caught up.
+    /// Returns the number of times that the clock of the store stepped back, and the time by which it is behind since.
     pub fn clock_steps(&self) -> (u64, Duration) {
         self.store_clock.steps(self.store_time())
     }

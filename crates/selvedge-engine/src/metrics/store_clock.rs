@@ -1,22 +1,22 @@
-//! Notices that the clock of the store stepped back, as after a failover to a database whose clock is behind.
+//! Notices that the clock of the store's database stepped back, as after a failover to a machine that is behind.
 //!
-//! Times in rows are compared with the store's clock inside of transactions, so after a step back by N seconds everything that
-//! was to happen by the clock before happens N seconds later: leases, delays, deadlines and schedules stand still until the
-//! clock has caught up. Nothing happens too early. No offset of one process could change that, because other servers would not
-//! know it.
+//! Times in rows are compared with the store's time inside of transactions. If that follows the clock back by N seconds, everything
+//! that was to happen by the clock before happens N seconds later. So the store is told the time that it had reached, and goes on
+//! from there ([`bring_forward`](selvedge_store::Transactions::bring_forward)), unless the clock is too far behind.
 //!
-//! Each reading of the store's clock is compared with the one before and the monotonic clock of this process. A reading is taken
+//! Each reading of the store's time is compared with the one before and the monotonic clock of this process. A reading is taken
 //! at some time between the question and the answer, so a slow answer is not taken for a step.
 
 use crate::sync::lock;
 use selvedge_core::Timestamp;
+use selvedge_store::Overview;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// The smallest step that counts, in microseconds. Smaller ones delay leases less than a slow heartbeat.
 const SMALLEST: i64 = 1_000_000;
 
-/// The readings of the store's clock.
+/// The readings of the store's time.
 #[derive(Debug, Default)]
 pub struct StoreClock(Mutex<Readings>);
 
@@ -24,31 +24,38 @@ pub struct StoreClock(Mutex<Readings>);
 struct Readings {
     /// The last time that was read, in microseconds, and the instant of the answer.
     last: Option<(i64, Instant)>,
-    /// The time that the clock must reach until nothing stands still. None unless it has stepped back.
+    /// The time that the store must reach until nothing stands still. None unless it stepped back with the clock.
     caught_up_at: Option<i64>,
+    /// The microseconds by which the store's time is ahead of the clock.
+    ahead: i64,
+    was_behind: bool,
     steps: u64,
 }
 
 impl StoreClock {
-    /// Takes note of the time of the store, for which it was asked at an instant, and logs a step back.
-    pub fn read(&self, now: Timestamp, asked_at: Instant) {
+    /// Takes note of the time of the store, for which it was asked at an instant, and logs a step back. Returns the time from which
+    /// the store should go on, if it stepped back with the clock.
+    pub fn read(&self, overview: &Overview, asked_at: Instant) -> Option<Timestamp> {
+        let now = overview.now.micros();
         let mut readings = lock(&self.0);
-        let step = readings.take(now.micros(), asked_at, Instant::now());
-        let behind_ms = readings.behind(now.micros()) / 1000;
+        readings.ahead = overview.ahead_ms.saturating_mul(1000);
+        let step = readings.take(now, asked_at, Instant::now());
+        let behind_ms = readings.behind(now) / 1000;
+        let go_on_from = readings.caught_up_at;
         drop(readings);
         match step {
             Step::Back(micros) => tracing::warn!(
                 stepped_back_ms = micros / 1000,
                 behind_ms,
-                "the clock of the store stepped back: leases, delays and schedules from before stand still until it has caught up. \
-                 Synchronise the clocks of the database servers"
+                "the clock of the store stepped back: synchronise the clocks of the database servers"
             ),
             Step::CaughtUp => tracing::info!("the clock of the store has caught up"),
             Step::None => {}
         }
+        go_on_from.map(Timestamp::from_micros)
     }
 
-    /// Returns the number of steps back, and the time until the clock has caught up with the last one, given the present.
+    /// Returns the number of steps back, and the time by which the clock is behind since the last one, given the present.
     pub fn steps(&self, now: Timestamp) -> (u64, Duration) {
         let readings = lock(&self.0);
         (readings.steps, Duration::from_micros(readings.behind(now.micros()) as u64))
@@ -76,19 +83,18 @@ impl Readings {
         if back >= SMALLEST {
             self.steps += 1;
             self.caught_up_at = self.caught_up_at.max(Some(now + back));
+            self.was_behind = true;
             return Step::Back(back);
         }
-        match self.caught_up_at {
-            Some(at) if now >= at => {
-                self.caught_up_at = None;
-                Step::CaughtUp
-            }
-            Some(_) | None => Step::None,
-        }
+        self.caught_up_at = self.caught_up_at.filter(|at| now < *at);
+        let is_behind = self.behind(now) > 0;
+        let was_behind = std::mem::replace(&mut self.was_behind, is_behind);
+        if was_behind && !is_behind { Step::CaughtUp } else { Step::None }
     }
 
+    /// Returns the microseconds by which the clock is behind.
     fn behind(&self, now: i64) -> i64 {
-        self.caught_up_at.map_or(0, |at| (at - now).max(0))
+        self.caught_up_at.map_or(0, |at| at - now).max(self.ahead).max(0)
     }
 }
 
@@ -113,6 +119,22 @@ mod tests {
         assert_eq!(read(13, 973), (Step::Back(10 * SECOND), 29));
         assert_eq!(read(42, 1002), (Step::CaughtUp, 0));
         assert_eq!(read(43, 2000), (Step::None, 0));
+    }
+
+    #[test]
+    fn a_store_that_goes_on_has_caught_up_when_its_clock_has() {
+        let (begun, mut readings) = (Instant::now(), Readings::default());
+        let mut read = |second: u64, time: i64, ahead: i64| {
+            let at = begun + Duration::from_secs(second);
+            readings.ahead = ahead * SECOND;
+            let step = readings.take(time * SECOND, at, at);
+            (step, readings.caught_up_at.map(|at| at / SECOND), readings.behind(time * SECOND) / SECOND)
+        };
+        assert_eq!(read(0, 1000, 0), (Step::None, None, 0));
+        assert_eq!(read(1, 971, 0), (Step::Back(30 * SECOND), Some(1001), 30));
+        assert_eq!(read(2, 1002, 30), (Step::None, None, 30));
+        assert_eq!(read(12, 1011, 29), (Step::None, None, 29));
+        assert_eq!(read(13, 1030, 0), (Step::CaughtUp, None, 0));
     }
 
     #[test]

@@ -49,6 +49,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 21, minimum_reader: 12, sql: include_str!("../migrations/0021_ended_waits.sql") },
     // An older program may write U+0000 into data of events again, which fails queries that convert it to jsonb.
     Migration { version: 22, minimum_reader: 12, sql: include_str!("../migrations/0022_event_texts.sql") },
+    // A program that does not know the time of the store follows the clock, which is the same unless the clock has stepped back.
+    Migration { version: 23, minimum_reader: 12, sql: include_str!("../migrations/0023_store_clock.sql") },
 ];
 
 /// The key of the advisory lock under which one server at a time migrates, for all Selvedge schemas of a database.

@@ -55,12 +55,6 @@ fn stale_row(row: &Row, kind: OutboxKind) -> OutboxRow {
 }
 
 impl PostgresStore {
-    pub(crate) async fn read_time(&self) -> Result<Timestamp, Error> {
-        let rows = self.query(&sql::SERVER_NOW, &[]).await?;
-        let row = rows.first().ok_or_else(|| Error::Failed("the database returned no time".into()))?;
-        Ok(row.get::<_, Micros>(0).time())
-    }
-
     pub(crate) async fn read_overview(&self) -> Result<Overview, Error> {
         self.check_schema().await?;
         let (outbox, flows) = (OutboxKind::ALL.map(OutboxKind::code), FlowDue::ALL.map(FlowDue::code));
@@ -71,6 +65,7 @@ impl PostgresStore {
         let row = rows.first().ok_or_else(|| Error::Failed("the overview returned no row".into()))?;
         let overview = Overview {
             now: row.get::<_, Micros>(0).time(),
+            ahead_ms: row.get(13),
             next: first_of(DueKind::ALL, row.get(1)),
             expired_leases: row.get(2),
             stale: row.get(3),
@@ -84,6 +79,7 @@ impl PostgresStore {
             inbox: row.get::<_, Option<Micros>>(11).map(Micros::time),
         };
         self.glances.lower(&overview);
+        self.keep_pace(&overview).await?;
         let refused = row.get::<_, Option<Micros>>(12).map(Micros::time);
         let deleted_at = refused.map(|at| at.plus_ms(REFUSED_KEPT_MS));
         let overview = Overview { inbox: overview.inbox.or(deleted_at), ..overview };

@@ -9,7 +9,8 @@
 //! holds the writers' lock from before it reads its time until it has ended. Each call reads the time and the start of the
 //! oldest transaction that holds the lock; the next call, which has a newer snapshot, searches from the earlier of the two on,
 //! or from the first row that was found. A row that it does not see yet was written by a transaction that held the lock at the
-//! first call, and so is not due before `begun`, or by a later one. This is the argument of `bounds`. Rows with a due time in
+//! first call, and so is not due before `begun`, or by a later one. This is the argument of `bounds`. Both times are of the
+//! database's clock, which the time of the store is never behind. Rows with a due time in
 //! the past, clocks that step back, and anything else that breaks the argument are found by the complete overview, which
 //! lowers the times; the engine asks for it twice a minute.
 //!
@@ -233,6 +234,9 @@ struct Starts {
 /// The answer to a call.
 struct Found {
     now: Micros,
+    /// The clock of the database, which no later transaction reads a time before.
+    clock: Micros,
+    ahead_ms: i64,
     next: Vec<Option<Micros>>,
     outbox: Vec<Option<Micros>>,
     flows: Vec<Option<Micros>>,
@@ -270,6 +274,8 @@ impl Found {
             schedules: row.get(13),
             inbox: row.get(14),
             snapshot: row.get(15),
+            clock: row.get(16),
+            ahead_ms: row.get(17),
         }
     }
 }
@@ -312,7 +318,7 @@ impl Known {
         // The head of the frames is as far behind as their lifetime.
         self.found(Head::Frames, found.frames, settled.saturating_sub(BEST_EFFORT_MS * 1000));
         // The times of this call hold from the next one on: its snapshot is newer.
-        self.settled = found.begun.map_or(found.now.0, |begun| begun.0.min(found.now.0));
+        self.settled = found.begun.map_or(found.clock.0, |begun| begun.0.min(found.clock.0));
         for id in &found.registered {
             if !self.sessions.contains_key(id) {
                 self.schedule(*id, Session::default());
@@ -350,8 +356,9 @@ impl PostgresStore {
         let row = rows.first().ok_or_else(|| Error::Failed("the overview returned no row".into()))?;
         let found = Found::of(row);
         self.glances.known().learn(&found, starts.settled);
-        Ok(Overview {
+        let overview = Overview {
             now: found.now.time(),
+            ahead_ms: found.ahead_ms,
             expired_leases: self.look_at_sessions(found.now).await?,
             next: first_of(DueKind::ALL, found.next),
             outbox: first_of(OutboxKind::ALL, found.outbox),
@@ -363,7 +370,9 @@ impl PostgresStore {
             lanes: found.lanes,
             schedules: found.schedules.map(Micros::time),
             newest_class: found.newest_class,
-        })
+        };
+        self.keep_pace(&overview).await?;
+        Ok(overview)
     }
 
     /// Looks at the sessions whose time has come. Reports whether a lease of one has expired.

@@ -6,6 +6,7 @@
 mod support;
 
 mod bounds;
+mod clock;
 mod coverage;
 mod crowds;
 mod diagnosis;

@@ -74,7 +74,7 @@ async fn a_schema_without_flows_is_migrated_and_keeps_its_rows() {
         )
         .await;
     let store = sandbox.store("store").await;
-    assert_eq!(plain.number("select version::bigint from schema_version", &[]).await, 22);
+    assert_eq!(plain.number("select version::bigint from schema_version", &[]).await, 23);
     let alone = Uuid::parse_str("00000000-0000-7000-8000-000000000001").expect("the text is a UUID");
     let filter = Filter { flow: Some(FlowId(alone)), ..Filter::all(NamespaceId(1)) };
     let listed = store.list(&filter, None, 10, Payloads::NONE).await.expect("the list is read").rows;

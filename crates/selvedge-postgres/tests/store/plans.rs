@@ -108,8 +108,11 @@ impl Plan {
             pages[0] + pages[1],
         );
         self.text.push_str(&line);
-        self.nodes.push(name);
-        self.indexes.extend(node["Index Name"].as_str().map(family));
+        // Statements that need the time read its one row first.
+        if name != "Index Scan store_clock" {
+            self.nodes.push(name);
+            self.indexes.extend(node["Index Name"].as_str().map(family));
+        }
         for below in node["Plans"].as_array().into_iter().flatten() {
             self.walk(below, depth + 2);
         }
@@ -313,6 +316,8 @@ async fn every_statement_is_checked_except_inserts_and_reads_of_small_tables() {
             "server/now",
             "sessions/list",
             "sessions/upsert",
+            "store_clock/bring_forward",
+            "store_clock/keep_pace",
             "tables/read_sizes",
             "token_keys/delete",
             "token_keys/list",

@@ -22,6 +22,8 @@ pub struct Cluster {
     server: Mutex<Option<Child>>,
     /// Settings of the server, as `name=value`.
     settings: Vec<&'static str>,
+    /// The file with the offset of the machine clock, if it is faked.
+    clock: Option<PathBuf>,
 }
 
 impl Cluster {
@@ -41,6 +43,15 @@ impl Cluster {
             cluster.write(&format!("data/{name}"), text);
         }
         cluster.settings = settings.to_vec();
+        cluster.start_again();
+        cluster
+    }
+
+    /// Starts a server whose machine clock is ahead by the seconds in the file `clock`, which starts with 0. Needs libfaketime.
+    pub fn start_faked() -> Cluster {
+        let mut cluster = Cluster::in_new_directory();
+        run(cluster.tool("initdb").args(["-A", "trust", "-U", "postgres", "--no-locale", "-E", "UTF8"]));
+        cluster.clock = Some(cluster.write("clock", "+0\n"));
         cluster.start_again();
         cluster
     }
@@ -84,6 +95,7 @@ impl Cluster {
             owner: owner(),
             server: Mutex::default(),
             settings: Vec::new(),
+            clock: None,
         };
         if let Some(owner) = cluster.owner {
             let chown = std::os::unix::fs::chown(&cluster.directory, Some(owner), None);
@@ -130,6 +142,10 @@ impl Cluster {
         let sockets = format!("unix_socket_directories={}", self.directory.display());
         let mut command = self.tool("postgres");
         command.args(["-p", &self.port(), "-c", "listen_addresses=127.0.0.1", "-c", &sockets]);
+        if let Some(clock) = &self.clock {
+            command.env("LD_PRELOAD", faketime()).env("FAKETIME_TIMESTAMP_FILE", clock);
+            command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        }
         command.args(self.settings.iter().flat_map(|setting| ["-c", setting]));
         silent(&mut command).spawn().expect("Postgres starts")
     }
@@ -174,6 +190,15 @@ fn binaries() -> PathBuf {
     let newest = installed.map(|entry| entry.path()).max_by_key(version);
     let tools = newest.map(|path| path.join("bin")).filter(|bin| bin.join("initdb").exists());
     tools.unwrap_or_default()
+}
+
+/// Returns the library that fakes the clock of a process. `scripts/test` installs it.
+fn faketime() -> PathBuf {
+    let folders = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+    let mut libraries = folders.map(|folder| folder.path().join("faketime/libfaketime.so.1"));
+    libraries
+        .find(|library| library.exists())
+        .expect("libfaketime is installed: scripts/install-packages libfaketime")
 }
 
 /// Returns the user that runs Postgres, if the test runs as root.

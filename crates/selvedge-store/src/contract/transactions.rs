@@ -77,6 +77,13 @@ pub trait Transactions: Send + Sync {
     /// Returns the time.
     async fn now(&self) -> Result<Timestamp, Error>;
 
+    /// Lets the time of the store go on from a time, after the clock of its database stepped back behind it. A time that has
+    /// passed changes nothing. Returns false if the clock is too far behind: then the time of the store follows it. Default:
+    /// does nothing, because the time of the store never goes back.
+    async fn bring_forward(&self, _time: Timestamp) -> Result<bool, Error> {
+        Ok(true)
+    }
+
     /// Runs a decision in one transaction: loads and locks the rows that it names, in the lock order of
     /// [`Needs`], and saves its changes, all or nothing.
     ///

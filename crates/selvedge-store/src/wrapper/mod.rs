@@ -56,6 +56,11 @@ pub trait StoreWrapper: Send + Sync + 'static {
         self.inner().manual_clock()
     }
 
+    /// See [`Store::bring_forward`].
+    async fn bring_forward(&self, time: Timestamp) -> Result<bool, Error> {
+        self.inner().bring_forward(time).await
+    }
+
     /// See [`Store::transact`].
     async fn transact(&self, decision: Box<dyn Decision>) -> Result<Transaction, Error> {
         self.inner().transact(decision).await

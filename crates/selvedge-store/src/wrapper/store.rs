@@ -67,6 +67,10 @@ impl<T: StoreWrapper> Transactions for T {
         observed(self, "now", StoreWrapper::now(self)).await
     }
 
+    async fn bring_forward(&self, time: Timestamp) -> Result<bool, Error> {
+        observed(self, "bring_forward", StoreWrapper::bring_forward(self, time)).await
+    }
+
     async fn transact(&self, decision: Box<dyn Decision>) -> Result<Transaction, Error> {
         observed(self, "transact", StoreWrapper::transact(self, decision)).await
     }

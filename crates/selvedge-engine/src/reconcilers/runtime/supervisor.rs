@@ -11,7 +11,7 @@ use crate::commit::Committer;
 use crate::reconcilers::{Intervals, Reconciler, Tally, all};
 use crate::sync::lock;
 use crate::{Error, Options};
-use selvedge_core::Refusal;
+use selvedge_core::{Refusal, Timestamp};
 use selvedge_store::{Overview, Store};
 use std::collections::HashMap;
 use std::fmt;
@@ -207,8 +207,12 @@ impl Ticker {
                     };
                     query_at = match overview {
                         Some(overview) => {
-                            self.context.committer.metrics().set_store_time(overview.now, asked_at);
-                            self.start_due_ticks(&overview, &mut ticks, &tick_ended)
+                            let go_on_from = self.context.committer.metrics().set_store_time(&overview, asked_at);
+                            let query_at = self.start_due_ticks(&overview, &mut ticks, &tick_ended);
+                            if let Some(time) = go_on_from {
+                                self.bring_forward(time).await;
+                            }
+                            query_at
                         }
                         None => Instant::now() + QUERY_RETRY,
                     };
@@ -258,6 +262,23 @@ impl Ticker {
             Err(unfinished) => {
                 tracing::error!(%unfinished, "the query for due rows did not finish");
                 None
+            }
+        }
+    }
+
+    /// Lets the time of the store go on from a time. A failure is logged, and the next query tries again.
+    async fn bring_forward(&self, time: Timestamp) {
+        let store = self.context.store.clone();
+        match apart(self.tick_timeout, async move { store.bring_forward(time).await }).await {
+            Ok(Ok(true)) => {}
+            Ok(Ok(false)) => {
+                tracing::warn!(
+                    "the clock of the store is too far behind: leases, delays and schedules stand still"
+                )
+            }
+            Ok(Err(error)) => tracing::warn!(%error, "the time of the store could not be brought forward"),
+            Err(unfinished) => {
+                tracing::error!(%unfinished, "bringing the time of the store forward did not finish")
             }
         }
     }

@@ -8,5 +8,5 @@ with used as materialized (
   for update
 )
 update api_keys
-set last_used_at = greatest(api_keys.last_used_at, clock_timestamp())
+set last_used_at = greatest(api_keys.last_used_at, {now})
 where id = any(array(select id from used))

@@ -4,7 +4,7 @@
 -- Locks: none. Index: bulk_jobs_due.
 select {bulk_job}
 from bulk_jobs
-where due_at <= (select clock_timestamp())
+where due_at <= (select {now})
   and ($2::integer is null or namespace = $2)
 order by due_at, id
 limit $1

@@ -8,7 +8,7 @@
 with unused as materialized (
   select id, namespace, used_at + $2::bigint * interval '1 millisecond' as upto
   from classes
-  where used_at < (select clock_timestamp() - $1::bigint * interval '1 millisecond')
+  where used_at < (select {now} - $1::bigint * interval '1 millisecond')
   order by used_at
   limit $3
 ), affected as materialized (
@@ -57,7 +57,7 @@ with unused as materialized (
     and unused.id not in (select class from leased)
 ), kept as (
   update classes
-  set used_at = clock_timestamp()
+  set used_at = {now}
   where id in (select id from unused)
     and id not in (select id from doomed)
 )

@@ -30,7 +30,7 @@ select
       -next.id
     )
   end,
-  clock_timestamp()
+  {now}
 from (
   select greatest((select max(id) from classes), (select upto from class_removal)) + 1 as id
 ) as next

@@ -6,7 +6,7 @@ select id, due_at, namespace, tags
 from executions
 where due_kind = $1
   and due_at is not null
-  and due_at <= (select clock_timestamp())
+  and due_at <= (select {now})
   and (due_at, id) > ($2, $3)
   and ($5::integer is null or namespace = $5)
   and ($6::text is null or strpos(tags, $6) > 0)

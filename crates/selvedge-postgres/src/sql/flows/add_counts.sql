@@ -10,7 +10,7 @@ with counted as (
     end,
     due_at = case
       when flows.state <> {flow_running} then flows.due_at
-      when {live} + more.live = 0 then coalesce(flows.due_at, clock_timestamp())
+      when {live} + more.live = 0 then coalesce(flows.due_at, {now})
     end,
     waiting_dependencies = flows.waiting_dependencies + more.waiting_dependencies,
     waiting = flows.waiting + more.waiting,

@@ -16,7 +16,7 @@ with saved as (
     due_at = case
       when new.delete_at is not null then new.delete_at
       when new.state = {flow_running} and {live} = 0 then
-        case when flows.due_kind = {flow_settle} then flows.due_at else clock_timestamp() end
+        case when flows.due_kind = {flow_settle} then flows.due_at else {now} end
     end,
     ended_at = new.ended_at,
     detail = new.detail

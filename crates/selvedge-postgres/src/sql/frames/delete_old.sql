@@ -5,7 +5,7 @@ where (execution, attempt, number) in (
   select execution, attempt, number
   from frames
   where best_effort
-    and at <= (select clock_timestamp() - $1::bigint * interval '1 millisecond')
+    and at <= (select {now} - $1::bigint * interval '1 millisecond')
   order by at
   limit $2
   for update skip locked

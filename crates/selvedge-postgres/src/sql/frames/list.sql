@@ -8,6 +8,6 @@ where execution = $1
   and attempt = $2
   and number >= $3
   and number < $4
-  and not (best_effort and ($5 or at <= (select clock_timestamp() - $6::bigint * interval '1 millisecond')))
+  and not (best_effort and ($5 or at <= (select {now} - $6::bigint * interval '1 millisecond')))
 order by number
 limit $7

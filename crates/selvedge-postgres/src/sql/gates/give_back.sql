@@ -4,6 +4,6 @@
 update gates
 set active = greatest(gates.active - freed.count, 0),
   version = gates.version + 1,
-  due_at = least(gates.due_at, clock_timestamp())
+  due_at = least(gates.due_at, {now})
 from unnest($1::bigint[], $2::integer[]) as freed (id, count)
 where gates.id = freed.id

@@ -5,7 +5,7 @@
 select {gate}
 from gates
 where gates.due_at is not null
-  and gates.due_at <= (select clock_timestamp())
+  and gates.due_at <= (select {now})
   and (gates.due_at, gates.id) > ($1, $2)
   and ($4::integer is null or gates.namespace = $4)
 order by gates.due_at, gates.id

@@ -6,7 +6,7 @@ where number = any(array(
   select number
   from inbox
   where refused_at is not null
-    and refused_at < (select clock_timestamp() - $1::bigint * interval '1 millisecond')
+    and refused_at < (select {now} - $1::bigint * interval '1 millisecond')
   order by refused_at
   limit $2
   for update skip locked

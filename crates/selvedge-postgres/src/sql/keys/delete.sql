@@ -8,5 +8,5 @@ where keys.namespace = old.namespace
   and keys.key = old.key
   and (
     keys.subject = old.subject
-    or (old.subject is null and keys.expires_at < clock_timestamp())
+    or (old.subject is null and keys.expires_at < {now})
   )

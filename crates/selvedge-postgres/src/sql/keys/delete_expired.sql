@@ -5,7 +5,7 @@ delete from keys
 where (namespace, scope, key) in (
   select namespace, scope, key
   from keys
-  where expires_at < (select clock_timestamp())
+  where expires_at < (select {now})
   order by expires_at
   limit $1
   for update skip locked

@@ -14,4 +14,4 @@ left join lateral (
   limit 1
 ) as first
 on sessions.renewed_at is null
-  or sessions.renewed_at + sessions.ttl_ms * interval '1 millisecond' < clock_timestamp()
+  or sessions.renewed_at + sessions.ttl_ms * interval '1 millisecond' < {now}

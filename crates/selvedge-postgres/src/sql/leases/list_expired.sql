@@ -24,7 +24,7 @@ cross join lateral (
   from executions
   where executions.session = holding.session
     and executions.session is not null
-    and until_at < (select clock_timestamp())
+    and until_at < (select {now})
     and id > $1
     and ($3::integer is null or namespace = $3)
     and ($4::text is null or strpos(tags, $4) > 0)
@@ -32,6 +32,6 @@ cross join lateral (
   offset 0
 ) as held
 where sessions.renewed_at is null
-  or sessions.renewed_at + sessions.ttl_ms * interval '1 millisecond' < clock_timestamp()
+  or sessions.renewed_at + sessions.ttl_ms * interval '1 millisecond' < {now}
 order by held.id
 limit $2

@@ -2,5 +2,5 @@
 -- locks: so entries that change the same row have numbers in the order of their commits.
 -- Locks: the partition of the day, which only conflicts with creating or dropping it. Index: none.
 insert into log (at, body)
-values (clock_timestamp(), $1)
+values ({now}, $1)
 returning number

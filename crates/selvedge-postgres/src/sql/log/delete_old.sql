@@ -5,7 +5,7 @@ with old as materialized (
   select ctid
   from log_default
   where at < (
-    select date_trunc('day', clock_timestamp() - $1::bigint * interval '1 millisecond', 'UTC')
+    select date_trunc('day', {now} - $1::bigint * interval '1 millisecond', 'UTC')
   )
   order by at
   limit $2

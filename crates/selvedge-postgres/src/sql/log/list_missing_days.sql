@@ -6,8 +6,8 @@ select
   to_char(day, 'YYYY-MM-DD') || ' 00:00+00',
   to_char(day + interval '1 day', 'YYYY-MM-DD') || ' 00:00+00'
 from generate_series(
-  date_trunc('day', clock_timestamp() at time zone 'UTC'),
-  date_trunc('day', clock_timestamp() at time zone 'UTC') + $1::integer * interval '1 day',
+  date_trunc('day', {now} at time zone 'UTC'),
+  date_trunc('day', {now} at time zone 'UTC') + $1::integer * interval '1 day',
   interval '1 day'
 ) as day
 where to_regclass('log_' || to_char(day, 'YYYYMMDD')) is null

@@ -5,7 +5,7 @@
 select {outbox}
 from outbox
 where kind = $1
-  and at <= (select clock_timestamp()) - $2::bigint * interval '1 millisecond'
+  and at <= (select {now}) - $2::bigint * interval '1 millisecond'
   and (at, id) > ($3, $4)
   and ($6::integer is null or namespace = $6)
   and ($7::text is null or strpos(tags, $7) > 0)

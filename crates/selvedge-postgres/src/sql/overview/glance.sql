@@ -2,16 +2,20 @@
 -- sessions nor on the age of the oldest snapshot: each index is read from a time below which it has only dead entries, and
 -- up to $2 milliseconds ahead. Sessions that registered since $11 are returned instead of being searched. `begun` is the
 -- start of the oldest transaction that holds the writers' advisory lock $12, null if there is none. `inbox` is the time of the
--- first row of the inbox that was written by a transaction which the snapshot $13 does not contain.
+-- first row of the inbox that was written by a transaction which the snapshot $13 does not contain. `database_at` is the
+-- clock of the database, which the time of the store is never behind.
 -- Parameters: $1 the lifetime of best-effort frames in milliseconds, $3 and $4 kinds of due executions with their times, $5
 -- and $6 those of the outbox, $7 and $8 those of flows, $9 the time of gates, $10 the times of keys, frames and schedules.
 -- Locks: none. Index: executions_due, outbox_waiting and flows_due once per kind; gates_due; keys_expired; frames_old;
 -- sessions_registered; classes_pkey; gates_configured; bulk_jobs_due; schedules_due; inbox_pending twice.
-with clock as materialized (
+with reading as materialized (
+  select clock_timestamp() as database_at, {now} as now
+), clock as materialized (
   select
-    clock_timestamp() as now,
-    clock_timestamp() + $2::bigint * interval '1 millisecond' as ahead,
-    clock_timestamp() - $1::bigint * interval '1 millisecond' as old
+    now,
+    now + $2::bigint * interval '1 millisecond' as ahead,
+    now - $1::bigint * interval '1 millisecond' as old
+  from reading
 ), registered as materialized (
   select id, registered_at
   from sessions
@@ -136,4 +140,6 @@ select
       limit 1
     )
   ) as inbox,
-  pg_current_snapshot()::text as snapshot
+  pg_current_snapshot()::text as snapshot,
+  (select database_at from reading),
+  {ahead_ms} as ahead_ms

@@ -8,7 +8,7 @@
 -- keys_expired; frames_old; classes_pkey; outbox_waiting and flows_due once per kind; gates_due; gates_configured;
 -- bulk_jobs_due; schedules_due; inbox_pending; inbox_refused_at.
 select
-  clock_timestamp() as now,
+  {now} as now,
   array(
     select (
       select due_at
@@ -42,18 +42,18 @@ select
       from executions
       where executions.session = holding.session
         and executions.session is not null
-        and until_at < (select clock_timestamp())
+        and until_at < (select {now})
       limit 1
     ) as expired
     where sessions.renewed_at is null
-      or sessions.renewed_at + sessions.ttl_ms * interval '1 millisecond' < clock_timestamp()
+      or sessions.renewed_at + sessions.ttl_ms * interval '1 millisecond' < {now}
   ) as expired,
   exists (
-    select from sessions where seen_at < clock_timestamp() - $1::bigint * interval '1 millisecond'
+    select from sessions where seen_at < {now} - $1::bigint * interval '1 millisecond'
   ) or exists (
-    select from keys where expires_at < (select clock_timestamp())
+    select from keys where expires_at < (select {now})
   ) or exists (
-    select from frames where best_effort and at <= (select clock_timestamp() - $4::bigint * interval '1 millisecond')
+    select from frames where best_effort and at <= (select {now} - $4::bigint * interval '1 millisecond')
   ) as stale,
   coalesce((select max(id) from classes), 0) as newest_class,
   array(
@@ -116,4 +116,5 @@ select
     where refused_at is not null
     order by refused_at
     limit 1
-  ) as refused
+  ) as refused,
+  {ahead_ms} as ahead_ms

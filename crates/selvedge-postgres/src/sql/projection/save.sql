@@ -7,7 +7,7 @@
 with moved as (
   update projection
   set entry = $3,
-    owned_until = clock_timestamp() + $4::bigint * interval '1 millisecond'
+    owned_until = {now} + $4::bigint * interval '1 millisecond'
   where single
     and owner = $1
     and entry = $2

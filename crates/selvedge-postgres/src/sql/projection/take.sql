@@ -3,7 +3,7 @@
 -- Locks: the row. Index: projection_pkey.
 update projection
 set owner = $1,
-  owned_until = clock_timestamp() + $2::bigint * interval '1 millisecond'
+  owned_until = {now} + $2::bigint * interval '1 millisecond'
 where single
-  and (owner = $1 or owned_until < clock_timestamp())
+  and (owner = $1 or owned_until < {now})
 returning entry

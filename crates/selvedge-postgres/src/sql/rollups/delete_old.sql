@@ -8,7 +8,7 @@ where (namespace, minute_at, lane, server) in (
     select namespace, minute_at, lane, server
     from rollups
     where namespace = namespaces.id
-      and minute_at < (select clock_timestamp() - $1::bigint * interval '1 millisecond')
+      and minute_at < (select {now} - $1::bigint * interval '1 millisecond')
     order by minute_at, lane, server
     limit $2
     for update skip locked

@@ -1,3 +1,3 @@
--- Returns the time of the database server.
--- Locks: none. Index: none.
-select clock_timestamp()
+-- Returns the time of the store.
+-- Locks: none. Index: store_clock_pkey.
+select {now}

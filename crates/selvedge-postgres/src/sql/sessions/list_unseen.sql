@@ -3,8 +3,8 @@
 -- Locks: none. Index: executions_lease, once per unseen session.
 select id
 from sessions
-where seen_at < clock_timestamp() - greatest($1::bigint, 2 * ttl_ms) * interval '1 millisecond'
-  and (renewed_at is null or renewed_at + ttl_ms * interval '1 millisecond' < clock_timestamp())
+where seen_at < {now} - greatest($1::bigint, 2 * ttl_ms) * interval '1 millisecond'
+  and (renewed_at is null or renewed_at + ttl_ms * interval '1 millisecond' < {now})
   and not exists (select from executions where executions.session = sessions.id)
 order by seen_at
 limit $2

@@ -9,7 +9,7 @@ use serde_json::json;
 
 #[rustfmt::skip]
 pub fn operations() -> Vec<Operation> {
-    let ready = answer(vec![always("status", text()), always("store", text()), nullable("uncovered_namespaces", total().about("The number of namespaces whose background work no server does; null if it cannot be read.")), always("clock_behind_ms", total().about("The milliseconds until the clock of the store has caught up, if it stepped back: until then leases, delays and schedules from before stand still; else 0."))]);
+    let ready = answer(vec![always("status", text()), always("store", text()), nullable("uncovered_namespaces", total().about("The number of namespaces whose background work no server does; null if it cannot be read.")), always("clock_behind_ms", total().about("The milliseconds by which the clock of the store's database is behind the time of the store, after it stepped back; else 0. Leases, delays and schedules go on by the time of the store."))]);
     let document = map(any());
     let advance = request(vec![
         always("by_ms", integer_within(0, ADVANCE_MAX_MS).about("The time to advance by.")),
