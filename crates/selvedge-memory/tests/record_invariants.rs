@@ -2,7 +2,7 @@
 //! in a sound store and expects a message.
 
 use selvedge_conformance::{Harness, invariants};
-use selvedge_core::fact::SuspensionNotice;
+use selvedge_core::fact::{self, SuspensionNotice};
 use selvedge_core::log::{Event, unpack};
 use selvedge_core::outbox::{OutboxKind, OutboxName};
 use selvedge_core::rows::UnreadWrites;
@@ -255,9 +255,9 @@ async fn assert_extra_event_found(
 async fn a_token_that_is_accepted_twice_is_found() {
     assert_extra_event_found(
         "and was not open",
-        |fact| matches!(fact, Fact::Signalled { waitpoint: Some(_), .. }),
+        |fact| matches!(fact, Fact::Signalled(fact::Signalled { waitpoint: Some(_), .. })),
         |event| {
-            if let Fact::Signalled { number, .. } = &mut event.fact {
+            if let Fact::Signalled(fact::Signalled { number, .. }) = &mut event.fact {
                 *number = 4;
             }
         },
@@ -270,7 +270,8 @@ async fn a_signal_with_another_effect_than_logged_is_found() {
     let is_signal = |fact: &Fact| matches!(fact, Fact::Signalled { .. });
     let logged_as = |logged: Effect| {
         move |event: &mut Event| {
-            if let Fact::Signalled { number, name, waitpoint, effect, .. } = &mut event.fact {
+            if let Fact::Signalled(fact::Signalled { number, name, waitpoint, effect, .. }) = &mut event.fact
+            {
                 (*number, *name, *waitpoint, *effect) = (4, Name::trusted("late"), None, logged);
             }
         }
@@ -289,7 +290,7 @@ async fn a_signal_with_another_effect_than_logged_is_found() {
     .await;
     assert_extra_event_found("and it is not resumed", is_signal, logged_as(Effect::Resumed)).await;
     assert_extra_event_found("signal 9 follows 3", is_signal, |event| {
-        if let Fact::Signalled { number, waitpoint, .. } = &mut event.fact {
+        if let Fact::Signalled(fact::Signalled { number, waitpoint, .. }) = &mut event.fact {
             (*number, *waitpoint) = (9, None);
         }
     })
@@ -300,19 +301,19 @@ async fn a_signal_with_another_effect_than_logged_is_found() {
 async fn a_suspension_that_resumes_or_ends_without_cause_is_found() {
     let is_resumed = |fact: &Fact| matches!(fact, Fact::Resumed { .. });
     assert_extra_event_found("no wait of", is_resumed, |event| {
-        if let Fact::Resumed { suspension, .. } = &mut event.fact {
+        if let Fact::Resumed(fact::Resumed { suspension, .. }) = &mut event.fact {
             *suspension = 2;
         }
     })
     .await;
     assert_extra_event_found("it took [] and ended []", is_resumed, |event| {
-        if let Fact::Resumed { suspension, by, .. } = &mut event.fact {
+        if let Fact::Resumed(fact::Resumed { suspension, by, .. }) = &mut event.fact {
             (*suspension, *by) = (2, ResumedBy::Operator);
         }
     })
     .await;
     assert_extra_event_found("changes nothing in", is_resumed, |event| {
-        event.fact = Fact::Noticed { notice: SuspensionNotice::Time }
+        event.fact = Fact::Noticed(fact::Noticed { notice: SuspensionNotice::Time })
     })
     .await;
     assert_extra_event_found("was overdue", is_resumed, |event| {
@@ -320,7 +321,7 @@ async fn a_suspension_that_resumes_or_ends_without_cause_is_found() {
             selvedge_core::suspension::OnTimeout::Fail,
             selvedge_core::fact::Next::Terminal(selvedge_core::Outcome::Failed),
         );
-        event.fact = Fact::SuspensionTimedOut { suspension: 2, on_timeout, next };
+        event.fact = Fact::SuspensionTimedOut(fact::SuspensionTimedOut { suspension: 2, on_timeout, next });
     })
     .await;
 }
@@ -329,13 +330,13 @@ async fn a_suspension_that_resumes_or_ends_without_cause_is_found() {
 async fn a_waitpoint_that_expires_early_or_is_created_twice_is_found() {
     let is_created = |fact: &Fact| matches!(fact, Fact::WaitpointCreated { .. });
     assert_extra_event_found("expired before its time", is_created, |event| {
-        if let Fact::WaitpointCreated { waitpoint, name, .. } = event.fact.clone() {
-            event.fact = Fact::WaitpointExpired { waitpoint, name };
+        if let Fact::WaitpointCreated(fact::WaitpointCreated { waitpoint, name, .. }) = event.fact.clone() {
+            event.fact = Fact::WaitpointExpired(fact::WaitpointExpired { waitpoint, name });
         }
     })
     .await;
     assert_extra_event_found("it was created before", is_created, |event| {
-        if let Fact::WaitpointCreated { source, .. } = &mut event.fact {
+        if let Fact::WaitpointCreated(fact::WaitpointCreated { source, .. }) = &mut event.fact {
             *source = Name::trusted("another");
         }
     })

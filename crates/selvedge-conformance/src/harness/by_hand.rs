@@ -2,7 +2,7 @@
 
 use super::{Harness, new_id};
 use selvedge_core::execution::{Detail, RecordSummary, Spec};
-use selvedge_core::fact::LeaseRef;
+use selvedge_core::fact::{self, LeaseRef};
 use selvedge_core::filter::tag_text;
 use selvedge_core::flow::{Counts, FlowDetail, FlowSpec, FlowState};
 use selvedge_core::history::HistoryLine;
@@ -95,7 +95,7 @@ pub fn with_lease(mut row: Execution, session: &Session, claimed_at: Timestamp) 
         version: row.version,
         at: claimed_at,
         actor: None,
-        fact: Fact::Claimed {
+        fact: Fact::Claimed(fact::Claimed {
             lease: LeaseRef {
                 id: lease.id,
                 epoch: row.epoch,
@@ -104,7 +104,7 @@ pub fn with_lease(mut row: Execution, session: &Session, claimed_at: Timestamp) 
             },
             ttl_ms: lease.ttl_ms,
             after: None,
-        },
+        }),
     });
     row.state = State::Active(lease);
     row

@@ -6,7 +6,7 @@
 //! grow with the execution's age. Every change writes the row, so the row keeps few bytes of history: long messages are
 //! shortened ([`Fact::shortened`]), and a line that is too long moves to a page at once.
 
-use crate::fact::{Fact, Failure, LeaseRef, Next};
+use crate::fact::{self, Fact, Failure, LeaseRef, Next};
 use crate::headline::shortened_error;
 use crate::state::StateName;
 use crate::text::shortened;
@@ -41,6 +41,8 @@ pub struct History(Vec<u8>);
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttemptEnd {
+    /// The public name of the attempt's outcome.
+    pub outcome: &'static str,
     /// The digest of the report that ended it; none if no report did.
     pub digest: Option<u64>,
     /// The state that follows.
@@ -127,7 +129,7 @@ impl History {
 /// Returns the lease of the newest claim and its time to live, in milliseconds.
 pub fn newest_claim(lines: &[HistoryLine]) -> Option<(&LeaseRef, i64)> {
     lines.iter().rev().find_map(|line| match &line.fact {
-        Fact::Claimed { lease, ttl_ms, .. } => Some((lease, *ttl_ms)),
+        Fact::Claimed(fact::Claimed { lease, ttl_ms, .. }) => Some((lease, *ttl_ms)),
         _ => None,
     })
 }
@@ -135,7 +137,7 @@ pub fn newest_claim(lines: &[HistoryLine]) -> Option<(&LeaseRef, i64)> {
 /// Returns the lease under which `attempt` ran.
 pub fn lease_of(lines: &[HistoryLine], attempt: u32) -> Option<&LeaseRef> {
     lines.iter().rev().find_map(|line| match &line.fact {
-        Fact::Claimed { lease, .. } if lease.attempt() == attempt => Some(lease),
+        Fact::Claimed(fact::Claimed { lease, .. }) if lease.attempt() == attempt => Some(lease),
         _ => None,
     })
 }
@@ -150,183 +152,18 @@ pub fn end_of_attempt(lines: &[HistoryLine], attempt: u32) -> Option<AttemptEnd>
 
 /// Returns the attempt that a fact ended, and its end.
 pub fn attempt_end(fact: &Fact) -> Option<(u32, AttemptEnd)> {
-    use crate::Outcome::{Cancelled, Completed, Expired};
-    let (attempt, digest, next) = match fact {
-        Fact::Completed { attempt, digest } => (*attempt, Some(*digest), Next::Terminal(Completed)),
-        Fact::Failed { lease, next, digest, .. } | Fact::Delayed { lease, next, digest } => {
-            (lease.attempt(), Some(*digest), *next)
-        }
-        Fact::Released { lease, next, digest } => (lease.attempt(), *digest, *next),
-        Fact::Suspended { suspension, next, digest } => (suspension.lease.attempt(), Some(*digest), *next),
-        Fact::TimedOut { lease, next }
-        | Fact::Breached { lease, next, .. }
-        | Fact::LeaseExpired { lease, next }
-        | Fact::Orphaned { lease, next }
-        | Fact::Revoked { lease, next, .. } => (lease.attempt(), None, *next),
-        Fact::Cancelled { lease: Some(lease), .. } => (lease.attempt(), None, Next::Terminal(Cancelled)),
-        Fact::CancelAcknowledged { lease, digest, .. } => {
-            (lease.attempt(), Some(*digest), Next::Terminal(Cancelled))
-        }
-        Fact::DeadlinePassed { lease: Some(lease) } => (lease.attempt(), None, Next::Terminal(Expired)),
-        Fact::Submitted { .. }
-        | Fact::DelayOver
-        | Fact::Claimed { .. }
-        | Fact::Cancelled { lease: None, .. }
-        | Fact::CancelRequested { .. }
-        | Fact::DeadlinePassed { lease: None }
-        | Fact::StartByPassed
-        | Fact::Rescheduled { .. }
-        | Fact::Debounced { .. }
-        | Fact::Replayed { .. }
-        | Fact::Progressed { .. }
-        | Fact::Prioritised { .. }
-        | Fact::Tagged { .. }
-        | Fact::Renewed { .. }
-        | Fact::DrainRequested { .. }
-        | Fact::SubmittedWaitingDependencies { .. }
-        | Fact::UpstreamChanged { .. }
-        | Fact::Joined { .. }
-        | Fact::Reopened { .. }
-        | Fact::ReplayedWaitingDependencies { .. }
-        | Fact::Wired { .. }
-        | Fact::FlowSubmitted { .. }
-        | Fact::FlowGrown { .. }
-        | Fact::FlowEnded { .. }
-        | Fact::FlowReopened { .. }
-        | Fact::FlowCancelRequested { .. }
-        | Fact::Signalled { .. }
-        | Fact::Noticed { .. }
-        | Fact::Resumed { .. }
-        | Fact::SuspensionTimedOut { .. }
-        | Fact::WaitpointCreated { .. }
-        | Fact::WaitpointExpired { .. }
-        | Fact::WaitpointRevoked { .. }
-        | Fact::WaitpointReissued { .. }
-        | Fact::Stepped { .. }
-        | Fact::TokenKeysRotated { .. }
-        | Fact::ApiKeyCreated { .. }
-        | Fact::ApiKeyRevoked { .. }
-        | Fact::BulkJobStarted { .. }
-        | Fact::BulkJobEnded { .. }
-        | Fact::WebhookChanged { .. }
-        | Fact::ScheduleSaved { .. }
-        | Fact::ScheduleDeleted { .. }
-        | Fact::ScheduleFired { .. }
-        | Fact::ScheduleSkipped { .. }
-        | Fact::ScheduleRefused { .. }
-        | Fact::InboxRefused { .. }
-        | Fact::Held { .. }
-        | Fact::Admitted { .. }
-        | Fact::GateConfigured { .. }
-        | Fact::GateRemoved { .. }
-        | Fact::Spent { .. }
-        | Fact::LimitReached { .. }
-        | Fact::BudgetReset { .. }
-        | Fact::Adopted { .. }
-        | Fact::EndAwaited => return None,
-    };
-    Some((attempt, AttemptEnd { digest, next }))
+    fact.recorded().attempt_end()
 }
 
 /// Returns the outcome with which a fact ends its execution; none if the execution goes on.
 pub fn outcome(fact: &Fact) -> Option<Outcome> {
-    let next = match fact {
-        Fact::Cancelled { .. } => return Some(Outcome::Cancelled),
-        Fact::DeadlinePassed { .. } | Fact::StartByPassed => return Some(Outcome::Expired),
-        Fact::SuspensionTimedOut { next, .. } | Fact::Joined { next, .. } => *next,
-        other => attempt_end(other)?.1.next,
-    };
-    match next {
-        Next::Terminal(outcome) => Some(outcome),
-        Next::Waiting | Next::Delayed(_) | Next::Suspended => None,
-    }
+    state_after(fact)?.outcome()
 }
 
 /// Returns the state after a fact; none if the fact does not change the state. The state of an execution at any moment is that of
 /// the last line before it for which this returns one.
 pub fn state_after(fact: &Fact) -> Option<StateName> {
-    Some(match fact {
-        Fact::Submitted { delayed_until: None }
-        | Fact::DelayOver
-        | Fact::Replayed { .. }
-        | Fact::Resumed { .. }
-        | Fact::Admitted { .. } => StateName::Waiting,
-        Fact::Submitted { delayed_until: Some(_) } | Fact::Debounced { .. } => StateName::Delayed,
-        Fact::SubmittedWaitingDependencies { .. }
-        | Fact::Reopened { .. }
-        | Fact::ReplayedWaitingDependencies { .. } => StateName::WaitingDependencies,
-        Fact::Claimed { .. } => StateName::Active,
-        Fact::Completed { .. } => StateName::Completed,
-        Fact::Held { .. } => StateName::Held,
-        Fact::Cancelled { .. } | Fact::CancelAcknowledged { .. } => StateName::Cancelled,
-        Fact::DeadlinePassed { .. } | Fact::StartByPassed => StateName::Expired,
-        Fact::Failed { next, .. }
-        | Fact::TimedOut { next, .. }
-        | Fact::LeaseExpired { next, .. }
-        | Fact::Delayed { next, .. }
-        | Fact::Released { next, .. }
-        | Fact::Orphaned { next, .. }
-        | Fact::Revoked { next, .. }
-        | Fact::Rescheduled { next }
-        | Fact::Joined { next, .. }
-        | Fact::SuspensionTimedOut { next, .. }
-        | Fact::Breached { next, .. } => state_of(*next),
-        // A suspension that is fulfilled at once is followed by a line of its own.
-        Fact::Suspended { next: Next::Terminal(outcome), .. } => state_of(Next::Terminal(*outcome)),
-        Fact::Suspended { .. } => StateName::Suspended,
-        Fact::CancelRequested { .. }
-        | Fact::Progressed { .. }
-        | Fact::Prioritised { .. }
-        | Fact::Tagged { .. }
-        | Fact::Renewed { .. }
-        | Fact::DrainRequested { .. }
-        | Fact::UpstreamChanged { .. }
-        | Fact::Wired { .. }
-        | Fact::FlowSubmitted { .. }
-        | Fact::FlowGrown { .. }
-        | Fact::FlowEnded { .. }
-        | Fact::FlowReopened { .. }
-        | Fact::FlowCancelRequested { .. }
-        | Fact::Signalled { .. }
-        | Fact::Noticed { .. }
-        | Fact::WaitpointCreated { .. }
-        | Fact::WaitpointExpired { .. }
-        | Fact::WaitpointRevoked { .. }
-        | Fact::WaitpointReissued { .. }
-        | Fact::Stepped { .. }
-        | Fact::TokenKeysRotated { .. }
-        | Fact::ApiKeyCreated { .. }
-        | Fact::ApiKeyRevoked { .. }
-        | Fact::BulkJobStarted { .. }
-        | Fact::BulkJobEnded { .. }
-        | Fact::WebhookChanged { .. }
-        | Fact::ScheduleSaved { .. }
-        | Fact::ScheduleDeleted { .. }
-        | Fact::ScheduleFired { .. }
-        | Fact::ScheduleSkipped { .. }
-        | Fact::ScheduleRefused { .. }
-        | Fact::InboxRefused { .. }
-        | Fact::GateConfigured { .. }
-        | Fact::GateRemoved { .. }
-        | Fact::Spent { .. }
-        | Fact::LimitReached { .. }
-        | Fact::BudgetReset { .. }
-        | Fact::Adopted { .. }
-        | Fact::EndAwaited => return None,
-    })
-}
-
-fn state_of(next: Next) -> StateName {
-    match next {
-        Next::Waiting => StateName::Waiting,
-        Next::Delayed(_) => StateName::Delayed,
-        Next::Suspended => StateName::Suspended,
-        Next::Terminal(Outcome::Completed) => StateName::Completed,
-        Next::Terminal(Outcome::Failed) => StateName::Failed,
-        Next::Terminal(Outcome::Cancelled) => StateName::Cancelled,
-        Next::Terminal(Outcome::Expired) => StateName::Expired,
-        Next::Terminal(Outcome::Skipped) => StateName::Skipped,
-    }
+    fact.recorded().state_after()
 }
 
 /// An attempt, derived from the history.
@@ -349,7 +186,7 @@ pub struct Attempt {
 pub fn attempts(lines: &[HistoryLine], latest: Option<&Failure>) -> Vec<Attempt> {
     let mut attempts: Vec<Attempt> = Vec::new();
     for line in lines {
-        if let Fact::Claimed { lease, .. } = &line.fact {
+        if let Fact::Claimed(fact::Claimed { lease, .. }) = &line.fact {
             attempts.push(Attempt {
                 lease: lease.clone(),
                 started_at: line.at,
@@ -399,22 +236,7 @@ pub const ATTEMPT_OUTCOMES: [&str; 12] = [
 
 /// Returns the public name of the outcome of the attempt that a fact ends; empty if it ends none.
 pub fn attempt_outcome(fact: &Fact) -> &'static str {
-    match fact {
-        Fact::Completed { .. } => "completed",
-        Fact::Failed { .. } => "failed",
-        Fact::TimedOut { .. } => "timeout",
-        Fact::LeaseExpired { .. } => "interrupted",
-        Fact::Delayed { .. } => "delayed",
-        Fact::Released { .. } => "released",
-        Fact::Suspended { .. } => "suspended",
-        Fact::Breached { .. } => "breached",
-        Fact::Orphaned { .. } => "orphaned",
-        Fact::Revoked { .. } => "revoked",
-        Fact::Cancelled { .. } | Fact::CancelAcknowledged { .. } => "cancelled",
-        Fact::DeadlinePassed { .. } => "expired",
-        // No other fact ends an attempt.
-        _ => "",
-    }
+    attempt_end(fact).map_or("", |(_, end)| end.outcome)
 }
 
 #[cfg(test)]
@@ -427,7 +249,7 @@ mod tests {
             version,
             at: Timestamp::from_micros(1),
             actor: None,
-            fact: Fact::Tagged { set, remove: vec![] },
+            fact: Fact::Tagged(fact::Tagged { set, remove: vec![] }),
         }
     }
 
@@ -461,9 +283,9 @@ mod tests {
             };
             let error = Failure { message: "x".repeat(bytes), class: crate::FailureClass::Transient };
             let next = Next::Delayed(Timestamp::from_micros(1));
-            let claimed = Fact::Claimed { lease: lease.clone(), ttl_ms: 1, after: None };
-            let failed = Fact::Failed { lease, error, next, digest: epoch.into() };
-            for (index, fact) in [claimed, failed, Fact::DelayOver].into_iter().enumerate() {
+            let claimed = Fact::Claimed(fact::Claimed { lease: lease.clone(), ttl_ms: 1, after: None });
+            let failed = Fact::Failed(fact::Failed { lease, error, next, digest: epoch.into() });
+            for (index, fact) in [claimed, failed, Fact::DelayOver(fact::DelayOver)].into_iter().enumerate() {
                 let version = epoch * 3 + index as u32;
                 let at = Timestamp::from_micros(1);
                 history.push(&HistoryLine { version, at, actor: None, fact: fact.shortened() });
@@ -497,7 +319,7 @@ mod tests {
     fn a_line_that_is_too_long_leaves_the_row_at_once_and_the_receipts_stay() {
         let (mut history, _, _) = failed(3, 10);
         let set = (0..64).map(|number| (format!("tag {number}"), "x".repeat(500))).collect();
-        let fact = Fact::Tagged { set, remove: vec![] };
+        let fact = Fact::Tagged(fact::Tagged { set, remove: vec![] });
         history.push(&HistoryLine { version: 99, at: Timestamp::from_micros(1), actor: None, fact });
         let page = History::from_bytes(history.spill().expect("a page"));
         assert!(page.lines().expect("decodes").iter().any(|line| line.version == 99));

@@ -2,7 +2,7 @@
 
 use super::upstreams::impossible;
 use super::{Code, ExplainContext, Reason, Reference, ReferenceKind, deaths};
-use crate::fact::{Fact, Next};
+use crate::fact::{self, Fact, Next};
 use crate::headline::headline;
 use crate::history::{HistoryLine, attempt_end};
 use crate::{Execution, Outcome};
@@ -32,9 +32,11 @@ pub(super) fn ended(row: &Execution, outcome: Outcome, around: &ExplainContext<'
 /// Reports whether a fact ends the execution.
 fn is_end(fact: &Fact) -> bool {
     match fact {
-        Fact::Cancelled { .. } | Fact::DeadlinePassed { .. } | Fact::StartByPassed => true,
+        Fact::Cancelled { .. } | Fact::DeadlinePassed { .. } | Fact::StartByPassed(fact::StartByPassed) => {
+            true
+        }
         Fact::SuspensionTimedOut { .. } => true,
-        Fact::Joined { next, .. } => matches!(next, Next::Terminal(_)),
+        Fact::Joined(fact::Joined { next, .. }) => matches!(next, Next::Terminal(_)),
         fact => attempt_end(fact).is_some_and(|(_, end)| matches!(end.next, Next::Terminal(_))),
     }
 }
@@ -51,7 +53,7 @@ fn failed(row: &Execution, line: Option<&HistoryLine>) -> Reason {
         }
     };
     let budget = line.and_then(|line| match &line.fact {
-        Fact::Breached { gate, .. } => Some(Reference::gate(gate)),
+        Fact::Breached(fact::Breached { gate, .. }) => Some(Reference::gate(gate)),
         _ => None,
     });
     Reason { reference: budget, ..Reason::new(Code::Failed, message) }
@@ -71,7 +73,8 @@ fn cancelled(row: &Execution, line: Option<&HistoryLine>, lines: &[HistoryLine])
         None => "it was cancelled".to_owned(),
     };
     let reason = cause.and_then(|line| match &line.fact {
-        Fact::Cancelled { reason, .. } | Fact::CancelRequested { reason, .. } => reason.clone(),
+        Fact::Cancelled(fact::Cancelled { reason, .. })
+        | Fact::CancelRequested(fact::CancelRequested { reason, .. }) => reason.clone(),
         _ => None,
     });
     let timed_out = matches!(line.map(|line| &line.fact), Some(Fact::SuspensionTimedOut { .. }));
@@ -98,7 +101,7 @@ fn expired(row: &Execution, line: Option<&HistoryLine>) -> Reason {
     };
     let message = match line.map(|line| &line.fact) {
         Some(Fact::DeadlinePassed { .. }) => "its deadline passed".to_owned(),
-        Some(Fact::StartByPassed) => "it did not start in time".to_owned(),
+        Some(Fact::StartByPassed(fact::StartByPassed)) => "it did not start in time".to_owned(),
         Some(Fact::LeaseExpired { .. }) => interrupted(row.detail.interruptions_without_progress()),
         Some(_) | None => match &row.detail.error {
             Some(error) => headline(&error.message).to_owned(),
@@ -106,7 +109,8 @@ fn expired(row: &Execution, line: Option<&HistoryLine>) -> Reason {
         },
     };
     let lease = line.and_then(|line| match &line.fact {
-        Fact::LeaseExpired { lease, .. } | Fact::DeadlinePassed { lease: Some(lease) } => {
+        Fact::LeaseExpired(fact::LeaseExpired { lease, .. })
+        | Fact::DeadlinePassed(fact::DeadlinePassed { lease: Some(lease) }) => {
             Some(Reference::new(ReferenceKind::Lease, lease.id))
         }
         _ => None,

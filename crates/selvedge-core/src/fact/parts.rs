@@ -1,6 +1,7 @@
 //! The parts that several facts share. Stored with postcard, like the facts themselves.
 
 use crate::join::Edge;
+use crate::state::StateName;
 use crate::webhook::PauseReason;
 use crate::{ExecutionId, FailureClass, LeaseId, Name, Outcome, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -45,6 +46,22 @@ pub enum Next {
     Terminal(Outcome),
     /// The execution is suspended.
     Suspended,
+}
+
+impl Next {
+    /// Returns the name of the state.
+    pub(crate) fn state(self) -> StateName {
+        match self {
+            Next::Waiting => StateName::Waiting,
+            Next::Delayed(_) => StateName::Delayed,
+            Next::Suspended => StateName::Suspended,
+            Next::Terminal(Outcome::Completed) => StateName::Completed,
+            Next::Terminal(Outcome::Failed) => StateName::Failed,
+            Next::Terminal(Outcome::Cancelled) => StateName::Cancelled,
+            Next::Terminal(Outcome::Expired) => StateName::Expired,
+            Next::Terminal(Outcome::Skipped) => StateName::Skipped,
+        }
+    }
 }
 
 /// A partial fulfilment of a suspension that does not yet resume the execution.

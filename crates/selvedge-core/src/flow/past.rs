@@ -9,7 +9,7 @@
 
 use super::critical_path::NodeTimes;
 use super::graph::{FlowGraph, Member};
-use crate::fact::Fact;
+use crate::fact::{self, Fact};
 use crate::history::{HistoryLine, state_after};
 use crate::join::{Edge, EdgeCondition, GroupDecision, Join, Resolution};
 use crate::state::StateName;
@@ -144,10 +144,11 @@ impl Track {
             self.times.ended_at = state.outcome().map(|_| *at);
         }
         match fact {
-            Fact::SubmittedWaitingDependencies { upstreams } | Fact::Wired { upstreams, .. } => {
+            Fact::SubmittedWaitingDependencies(fact::SubmittedWaitingDependencies { upstreams })
+            | Fact::Wired(fact::Wired { upstreams, .. }) => {
                 self.upstreams += *upstreams as usize;
             }
-            Fact::Joined { decision, .. } => {
+            Fact::Joined(fact::Joined { decision, .. }) => {
                 self.decision = *decision;
                 self.satisfied_at = (*decision == GroupDecision::Satisfied).then_some(*at);
                 self.times.began_at = self.satisfied_at;

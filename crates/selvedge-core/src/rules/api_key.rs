@@ -2,7 +2,7 @@
 
 use super::keyed::Repeatable;
 use crate::api_key::{ApiKey, ApiKeyId};
-use crate::fact::Fact;
+use crate::fact::{self, Fact};
 use crate::rows::Needs;
 use crate::rule::{Phase, Profile, Rule};
 use crate::{Name, NamespaceId, Refusal, Timestamp, Work};
@@ -33,13 +33,13 @@ impl Rule for CreateApiKey {
             return Err(Refusal::field("/expires_at", "must be in the future"));
         }
         let key = ApiKey { created_at: now, ..self.key.clone() };
-        let fact = Fact::ApiKeyCreated {
+        let fact = Fact::ApiKeyCreated(fact::ApiKeyCreated {
             key: key.id,
             name: key.name.clone(),
             role: key.role.as_str().into(),
             namespaces: key.namespaces.clone(),
             expires_at: key.expires_at,
-        };
+        });
         work.put(key.clone());
         work.emit(self.namespace, fact, Some(self.actor.clone()));
         Ok(key)
@@ -97,7 +97,7 @@ impl Rule for RevokeApiKey {
             return Ok(key);
         }
         let key = ApiKey { revoked_at: Some(work.now()), ..key };
-        let fact = Fact::ApiKeyRevoked { key: key.id, name: key.name.clone() };
+        let fact = Fact::ApiKeyRevoked(fact::ApiKeyRevoked { key: key.id, name: key.name.clone() });
         work.put(key.clone());
         work.emit(self.namespace, fact, Some(self.actor.clone()));
         Ok(key)
@@ -140,7 +140,7 @@ impl Rule for RemoveNamespaceFromKey {
             return true;
         }
         key.revoked_at = Some(work.now());
-        let fact = Fact::ApiKeyRevoked { key: key.id, name: key.name.clone() };
+        let fact = Fact::ApiKeyRevoked(fact::ApiKeyRevoked { key: key.id, name: key.name.clone() });
         work.put(key);
         work.emit(self.namespace, fact, self.actor.clone());
         true

@@ -5,7 +5,7 @@ use super::operator::{Action, Operate, OperateInBulk};
 use crate::bulk_job::{
     BulkJob, BulkJobAction, BulkJobId, BulkJobProgress, BulkJobSpec, BulkJobState, REFUSED_MAX, TAKEOVER_MS,
 };
-use crate::fact::Fact;
+use crate::fact::{self, Fact};
 use crate::filter::{Filter, ListPosition};
 use crate::rows::Needs;
 use crate::rule::{Locks, Phase, Profile, Rule, Touch};
@@ -87,7 +87,8 @@ fn new_job(id: BulkJobId, namespace: NamespaceId, spec: BulkJobSpec, now: Timest
 
 /// Saves a job that runs from now on.
 fn start(job: &BulkJob, work: &mut Work) {
-    let fact = Fact::BulkJobStarted { job: job.id, action: job.spec.action.as_str().into() };
+    let fact =
+        Fact::BulkJobStarted(fact::BulkJobStarted { job: job.id, action: job.spec.action.as_str().into() });
     work.put(job.clone());
     work.emit(job.namespace, fact, Some(job.spec.actor.clone()));
 }
@@ -184,7 +185,13 @@ impl Rule for StopBulkJob {
 fn end(job: &mut BulkJob, state: BulkJobState, actor: Option<Name>, work: &mut Work) {
     job.end(state, work.now());
     let BulkJobProgress { changed, unchanged, refused, .. } = job.progress;
-    let fact = Fact::BulkJobEnded { job: job.id, state: state.as_str().into(), changed, unchanged, refused };
+    let fact = Fact::BulkJobEnded(fact::BulkJobEnded {
+        job: job.id,
+        state: state.as_str().into(),
+        changed,
+        unchanged,
+        refused,
+    });
     work.put(job.clone());
     work.emit(job.namespace, fact, actor);
 }

@@ -10,7 +10,7 @@
 //! have ended when the awaited one has, and a parent of n children looks only about log n times, at about 2 n rows in total.
 
 use super::join::CHUNK;
-use crate::fact::Fact;
+use crate::fact::{self, Fact};
 use crate::rows::Needs;
 use crate::{Execution, ExecutionId, Refusal, Work};
 use xxhash_rust::xxh3::xxh3_64;
@@ -87,7 +87,7 @@ pub fn await_end(child: ExecutionId, work: &mut Work) -> bool {
     }
     let is_locked = work.is_locked_if_free(child);
     if is_locked {
-        work.apply(child, Fact::EndAwaited, None, |row| row.detail.end_awaited = true);
+        work.apply(child, Fact::EndAwaited(fact::EndAwaited), None, |row| row.detail.end_awaited = true);
     }
     is_locked
 }

@@ -9,7 +9,7 @@ use super::gates::take::{lanes_open_at, refusal, take};
 use super::report::Fence;
 use super::worker::{PutBack, PutBackReason};
 use crate::execution::Slots;
-use crate::fact::{Fact, LeaseRef};
+use crate::fact::{self, Fact, LeaseRef};
 use crate::gate::draws::{fairness_line_of, lane_gate};
 use crate::gate::{Gate, GateName};
 use crate::name::{KEY_LIMIT, NAME_LIMIT};
@@ -441,7 +441,7 @@ impl Claim {
             ttl_ms: self.ttl_ms,
         };
         let row = work.find(id).ok().flatten().expect("a claimable execution is loaded");
-        let fact = Fact::Claimed {
+        let fact = Fact::Claimed(fact::Claimed {
             lease: LeaseRef {
                 id: lease.id,
                 epoch: row.epoch + 1,
@@ -450,7 +450,7 @@ impl Claim {
             },
             ttl_ms: self.ttl_ms,
             after: row.detail.interrupted.clone(),
-        };
+        });
         work.apply(id, fact, None, |row| {
             row.state = State::Active(lease);
             row.epoch += 1;

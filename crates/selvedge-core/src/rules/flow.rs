@@ -1,7 +1,7 @@
 //! Operations on a whole flow: cancelling, settling and deleting it.
 
 use super::keyed::Repeatable;
-use crate::fact::Fact;
+use crate::fact::{self, Fact};
 use crate::flow::outcome::{handling, has_failed};
 use crate::flow::{CancelMode, Counts, Flow, FlowCancel, FlowState};
 use crate::outbox::{OutboxKind, OutboxName, OutboxRow};
@@ -57,7 +57,10 @@ impl Rule for CancelFlow {
             reason: self.reason.clone(),
             draining: true,
         };
-        let fact = Fact::FlowCancelRequested { mode: self.mode, reason: self.reason.clone() };
+        let fact = Fact::FlowCancelRequested(fact::FlowCancelRequested {
+            mode: self.mode,
+            reason: self.reason.clone(),
+        });
         work.apply_flow(self.flow, Some(fact), Some(self.actor.clone()), |flow| {
             flow.detail.cancel = Some(cancel)
         });
@@ -140,7 +143,7 @@ impl Rule for SettleFlow {
             if unhandled { FlowState::Failed } else { FlowState::Completed }
         };
         let now = work.now();
-        work.apply_flow(self.flow, Some(Fact::FlowEnded { state }), None, |flow| {
+        work.apply_flow(self.flow, Some(Fact::FlowEnded(fact::FlowEnded { state })), None, |flow| {
             flow.state = state;
             flow.ended_at = Some(now);
         });

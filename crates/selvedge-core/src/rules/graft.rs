@@ -2,7 +2,7 @@
 
 use super::join::{UpstreamChange, decide, update_downstream};
 use super::submit::{needs_lanes, needs_named_gates, new_row};
-use crate::fact::Fact;
+use crate::fact::{self, Fact};
 use crate::gate::draws::fairness_line;
 use crate::join::{Edge, Join, Resolution};
 use crate::plan::{DEPTH_LIMIT, DependencyGraph, EdgeEnd, GraphPlan};
@@ -201,11 +201,11 @@ impl Graft<'_> {
         }
         for (id, Added { upstreams, downstreams }) in added {
             let edges: Vec<Edge> = upstreams.iter().map(edge).collect();
-            let fact = Fact::Wired {
+            let fact = Fact::Wired(fact::Wired {
                 upstreams: upstreams.len() as u32,
                 downstreams: downstreams.len() as u32,
                 children: 0,
-            };
+            });
             work.rewire(id, self.flow, fact, |row, wiring| {
                 wiring.upstreams.extend(upstreams);
                 wiring.downstreams.extend(downstreams);
@@ -249,11 +249,11 @@ impl Graft<'_> {
                 State::Delayed { until } => Some(until),
                 _ => None,
             };
-            Fact::Submitted { delayed_until }
+            Fact::Submitted(fact::Submitted { delayed_until })
         } else {
             row.state = State::WaitingDependencies;
             row.join = Some(Join { policy: planned.policy, edges, ..Join::default() });
-            Fact::SubmittedWaitingDependencies { upstreams }
+            Fact::SubmittedWaitingDependencies(fact::SubmittedWaitingDependencies { upstreams })
         };
         work.insert(row, planned.submission.input.clone(), fact, self.actor.cloned());
     }

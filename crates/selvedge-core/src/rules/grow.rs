@@ -4,7 +4,7 @@ use super::graft::{Graft, PlannedGraph, depth};
 use super::keyed::Repeatable;
 use super::submit::{check_lane, check_named_gates};
 use crate::execution::ROOT;
-use crate::fact::Fact;
+use crate::fact::{self, Fact};
 use crate::flow::{Flow, FlowState};
 use crate::plan::{DependencyGraph, EdgeEnd};
 use crate::rows::{Members, Needs};
@@ -94,7 +94,7 @@ impl Rule for Grow {
         };
         let depths = graft.check(work)?;
         let (nodes, edges) = (plan.nodes().len() as u32, plan.edges().len() as u32);
-        let fact = Fact::FlowGrown { nodes, edges, parent: None };
+        let fact = Fact::FlowGrown(fact::FlowGrown { nodes, edges, parent: None });
         work.record_flow(self.flow, fact, self.actor.clone());
         graft.add(&depths, work);
         let counts = work.counts(&flow);
@@ -305,12 +305,12 @@ impl Spawn {
         }
         let (nodes, edges) = (new.len() as u32, plan.edges().len() as u32);
         if work.find_flow(flow).is_none() {
-            let fact = Fact::FlowSubmitted { name: None, nodes: 1, edges: 0 };
+            let fact = Fact::FlowSubmitted(fact::FlowSubmitted { name: None, nodes: 1, edges: 0 });
             work.insert_flow(Flow::alone(parent), fact, self.actor.clone());
         }
-        let fact = Fact::Wired { upstreams: 0, downstreams: 0, children: nodes };
+        let fact = Fact::Wired(fact::Wired { upstreams: 0, downstreams: 0, children: nodes });
         work.rewire(parent.id, flow, fact, |_, wiring| wiring.children.extend(new));
-        let fact = Fact::FlowGrown { nodes, edges, parent: Some(parent.id) };
+        let fact = Fact::FlowGrown(fact::FlowGrown { nodes, edges, parent: Some(parent.id) });
         work.record_flow(flow, fact, self.actor.clone());
         graft.add(&depths, work);
         Ok(children)

@@ -9,7 +9,7 @@
 
 use super::report::Fence;
 use super::worker::{Standing, standing, supersede};
-use crate::fact::{Fact, RenewedLease};
+use crate::fact::{self, Fact, RenewedLease};
 use crate::history::{end_of_attempt, lease_of};
 use crate::refusal::StaleLease;
 use crate::rows::{HeldLease, Needs};
@@ -184,7 +184,7 @@ impl Heartbeat {
             .map(|fence| RenewedLease { execution: fence.execution, id: fence.lease_id, epoch: fence.epoch })
             .collect();
         let worker = session.worker.clone();
-        let fact = Fact::Renewed { worker, instance: self.instance.clone(), leases };
+        let fact = Fact::Renewed(fact::Renewed { worker, instance: self.instance.clone(), leases });
         work.emit(self.namespace, fact, None);
     }
 }

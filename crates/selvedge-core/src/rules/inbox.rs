@@ -5,7 +5,7 @@
 
 use super::submit::Submit;
 use super::submit_flow::SubmitFlow;
-use crate::fact::Fact;
+use crate::fact::{self, Fact};
 use crate::inbox::{InboxNumber, InboxProblem, InboxRow};
 use crate::rows::Needs;
 use crate::rule::{Phase, Profile, Rule};
@@ -91,7 +91,13 @@ impl TakeIn {
     fn refuse(&self, row: InboxRow, refusal: &Refusal, work: &mut Work) {
         let problem = InboxProblem::from(refusal);
         let InboxProblem { code, detail, pointer } = problem.clone();
-        let fact = Fact::InboxRefused { number: self.number.0, id: self.id, code, detail, pointer };
+        let fact = Fact::InboxRefused(fact::InboxRefused {
+            number: self.number.0,
+            id: self.id,
+            code,
+            detail,
+            pointer,
+        });
         work.put(InboxRow { refused: Some((work.now(), problem)), ..row });
         work.emit(self.namespace, fact, self.actor.clone());
     }

@@ -4,7 +4,7 @@
 //! twice changes nothing, and a late or missing one is made up for by the next.
 
 use super::{cancel_now, follow, open_again};
-use crate::fact::{EdgeUpdate, Fact, Next};
+use crate::fact::{self, EdgeUpdate, Fact, Next};
 use crate::join::{GroupDecision, Join, Resolution};
 use crate::outbox::OutboxKind;
 use crate::state::State;
@@ -94,7 +94,9 @@ pub fn update_downstream(work: &mut Work, id: ExecutionId, changes: &[UpstreamCh
         {
             reopen(work, &row, join, edges);
         }
-        _ => work.apply(id, Fact::UpstreamChanged { edges }, None, |row| row.join = Some(join)),
+        _ => work.apply(id, Fact::UpstreamChanged(fact::UpstreamChanged { edges }), None, |row| {
+            row.join = Some(join)
+        }),
     }
     changed
 }
@@ -114,7 +116,7 @@ pub(super) fn decide(work: &mut Work, id: ExecutionId, mut join: Join, edges: Ve
     let policy = join.policy;
     let cancels =
         decision == GroupDecision::Satisfied && policy.cancels() && join.count(Resolution::Pending) > 0;
-    work.apply(id, Fact::Joined { edges, policy, decision, next }, None, |row| {
+    work.apply(id, Fact::Joined(fact::Joined { edges, policy, decision, next }), None, |row| {
         follow(row, next);
         row.join = Some(join);
     });
@@ -132,7 +134,7 @@ fn reopen(work: &mut Work, row: &Execution, mut join: Join, edges: Vec<EdgeUpdat
     if let Some(flow) = row.flow.filter(|_| cancel.is_none()) {
         work.reopen_flow(flow, row.id, None);
     }
-    let fact = Fact::Reopened { edges, generation: row.detail.generation + 1 };
+    let fact = Fact::Reopened(fact::Reopened { edges, generation: row.detail.generation + 1 });
     join.decision = GroupDecision::Pending;
     let opened = join.clone();
     work.apply(row.id, fact, None, |row| {

@@ -31,7 +31,7 @@ pub mod waitpoint;
 pub mod webhook;
 pub mod worker;
 
-use crate::fact::{Fact, Next};
+use crate::fact::{self, Fact, Next};
 use crate::rows::{KeyName, KeyRow, KeyScope};
 use crate::{
     Execution, ExecutionId, FailureClass, Name, NamespaceId, Outcome, Refusal, State, Timestamp, Work,
@@ -106,7 +106,7 @@ fn cancel_now(work: &mut Work, id: ExecutionId, reason: String, actor: Option<Na
     if row.state.outcome().is_some() {
         return 0;
     }
-    let fact = Fact::Cancelled { lease: row.lease_ref(), reason: Some(reason) };
+    let fact = Fact::Cancelled(fact::Cancelled { lease: row.lease_ref(), reason: Some(reason) });
     work.apply(id, fact, actor, |row| {
         row.detail.cancel = None;
         follow(row, Next::Terminal(Outcome::Cancelled));

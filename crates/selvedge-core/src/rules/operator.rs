@@ -7,7 +7,7 @@ use super::submit::key_names;
 use super::waitpoint::{self, Reissue};
 use super::{follow, open_again, put_back, suspend};
 use crate::execution::CancelRequest;
-use crate::fact::{Fact, Next};
+use crate::fact::{self, Fact, Next};
 use crate::gate::draws::fairness_line_of;
 use crate::gate::{GateKind, GateName};
 use crate::join::GroupDecision;
@@ -198,7 +198,7 @@ impl Operate {
             Action::Prioritise { priority } => self.prioritise(*priority, row, work)?,
             Action::Reschedule { until } => {
                 let next = put_back(row, Some(until.at(work.now())), work.now());
-                self.apply(work, Fact::Rescheduled { next }, |row| follow(row, next));
+                self.apply(work, Fact::Rescheduled(fact::Rescheduled { next }), |row| follow(row, next));
             }
             Action::Replay => self.replay(row, work),
             Action::Resume => {
@@ -211,7 +211,7 @@ impl Operate {
             }
             Action::ReissueWaitpoint(reissue) => reissue.decide(row, self.actor.clone(), work)?,
             Action::Tag { set, remove } => {
-                let fact = Fact::Tagged { set: set.clone(), remove: remove.clone() };
+                let fact = Fact::Tagged(fact::Tagged { set: set.clone(), remove: remove.clone() });
                 self.apply(work, fact, |row| row.tags = changed_tags(row, set, remove));
             }
         }
@@ -261,11 +261,11 @@ impl Operate {
     fn cancel(&self, row: &Execution, reason: &Option<String>, grace_ms: i64, work: &mut Work) {
         if row.state.lease().is_some() && grace_ms > 0 {
             let until = work.now().plus_ms(grace_ms);
-            let fact = Fact::CancelRequested { reason: reason.clone(), until };
+            let fact = Fact::CancelRequested(fact::CancelRequested { reason: reason.clone(), until });
             let request = CancelRequest { actor: Some(self.actor.clone()), reason: reason.clone(), until };
             self.apply(work, fact, |row| row.detail.cancel = Some(request));
         } else {
-            let fact = Fact::Cancelled { lease: row.lease_ref(), reason: reason.clone() };
+            let fact = Fact::Cancelled(fact::Cancelled { lease: row.lease_ref(), reason: reason.clone() });
             self.apply(work, fact, |row| {
                 follow(row, Next::Terminal(Outcome::Cancelled));
                 row.detail.cancelled_by = Some(self.actor.clone());
@@ -277,13 +277,13 @@ impl Operate {
     fn revoke(&self, row: &Execution, reason: &Option<String>, work: &mut Work) {
         let Some(lease) = row.lease_ref() else { return };
         let next = put_back(row, None, work.now());
-        let fact = Fact::Revoked { lease, reason: reason.clone(), next };
+        let fact = Fact::Revoked(fact::Revoked { lease, reason: reason.clone(), next });
         self.apply(work, fact, |row| follow(row, next));
     }
 
     fn prioritise(&self, priority: i64, row: &Execution, work: &mut Work) -> Result<(), Refusal> {
         let to = check_priority("/priority", priority)?;
-        let fact = Fact::Prioritised { from: row.priority, to };
+        let fact = Fact::Prioritised(fact::Prioritised { from: row.priority, to });
         self.apply(work, fact, |row| {
             row.priority = to;
             row.detail.own_priority = row.detail.own_priority.map(|_| to);
@@ -352,9 +352,9 @@ impl Operate {
         let waits = row.join.as_ref().is_some_and(|join| join.decision == GroupDecision::Pending);
         let generation = row.detail.generation + 1;
         let fact = if waits {
-            Fact::ReplayedWaitingDependencies { generation }
+            Fact::ReplayedWaitingDependencies(fact::ReplayedWaitingDependencies { generation })
         } else {
-            Fact::Replayed { generation }
+            Fact::Replayed(fact::Replayed { generation })
         };
         self.apply(work, fact, |row| {
             row.state = if waits { State::WaitingDependencies } else { State::Waiting };

@@ -12,7 +12,7 @@ use super::waitpoint::{WaitpointDraft, create, needs_closed};
 use super::{after_failure, follow, put_back};
 use crate::digest::{Digest, waitpoints_form, waits_form};
 use crate::execution::Progress;
-use crate::fact::{Fact, Failure, Next};
+use crate::fact::{self, Fact, Failure, Next};
 use crate::history::{end_of_attempt, lease_of};
 use crate::name::{KEY_LIMIT, Name};
 use crate::rows::{Needs, ResultChange};
@@ -340,17 +340,23 @@ impl Report {
             Op::Fail { message, class, retry_after_ms } => {
                 let error = Failure { message: message.clone(), class: *class };
                 let next = after_failure(work, row, *class, *retry_after_ms);
-                work.apply(id, Fact::Failed { lease, error: error.clone(), next, digest }, None, |row| {
-                    follow(row, next);
-                    row.detail.breached = None;
-                    row.detail.error = Some(error);
-                    row.detail.retries += u32::from(!matches!(next, Next::Terminal(_)));
-                });
+                work.apply(
+                    id,
+                    Fact::Failed(fact::Failed { lease, error: error.clone(), next, digest }),
+                    None,
+                    |row| {
+                        follow(row, next);
+                        row.detail.breached = None;
+                        row.detail.error = Some(error);
+                        row.detail.retries += u32::from(!matches!(next, Next::Terminal(_)));
+                    },
+                );
                 next
             }
             Op::Progress { percent, message } => {
                 if let Some(progress) = self.new_progress(row.detail.progress.as_ref(), *percent, message) {
-                    let fact = Fact::Progressed { percent: *percent, message: message.clone() };
+                    let fact =
+                        Fact::Progressed(fact::Progressed { percent: *percent, message: message.clone() });
                     work.apply(id, fact, None, |row| row.detail.progress = Some(progress));
                 }
                 return Ok(Reported::active());
@@ -363,7 +369,8 @@ impl Report {
                 };
                 let next = Next::Terminal(Outcome::Cancelled);
                 let (reason, message) = (request.reason, message.clone());
-                let fact = Fact::CancelAcknowledged { lease, reason, message, digest };
+                let fact =
+                    Fact::CancelAcknowledged(fact::CancelAcknowledged { lease, reason, message, digest });
                 work.apply(id, fact, request.actor, |row| follow(row, next));
                 next
             }
@@ -386,12 +393,14 @@ impl Report {
             }
             Op::Delay { until } => {
                 let next = put_back(row, Some(until.at(now)), now);
-                work.apply(id, Fact::Delayed { lease, next, digest }, None, |row| follow(row, next));
+                work.apply(id, Fact::Delayed(fact::Delayed { lease, next, digest }), None, |row| {
+                    follow(row, next)
+                });
                 next
             }
             Op::Release => {
                 let next = put_back(row, None, now);
-                let fact = Fact::Released { lease, next, digest: Some(digest) };
+                let fact = Fact::Released(fact::Released { lease, next, digest: Some(digest) });
                 work.apply(id, fact, None, |row| follow(row, next));
                 next
             }
@@ -439,10 +448,15 @@ impl Report {
     /// Completes the execution. The most frequent report, so the row is not cloned.
     fn complete(&self, result: &Bytes, work: &mut Work) -> Reported {
         let (id, digest) = (self.fence.execution, self.digest());
-        work.apply(id, Fact::Completed { attempt: self.fence.attempt, digest }, None, |row| {
-            follow(row, Next::Terminal(Outcome::Completed));
-            row.detail.error = None;
-        });
+        work.apply(
+            id,
+            Fact::Completed(fact::Completed { attempt: self.fence.attempt, digest }),
+            None,
+            |row| {
+                follow(row, Next::Terminal(Outcome::Completed));
+                row.detail.error = None;
+            },
+        );
         work.set_result(id, ResultChange::Set(result.clone()));
         reported(Next::Terminal(Outcome::Completed))
     }

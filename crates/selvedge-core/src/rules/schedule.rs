@@ -11,7 +11,7 @@ use super::graft::PlannedGraph;
 use super::keyed::Repeatable;
 use super::submit::{Submit, SubmitItem, Submitted};
 use super::submit_flow::{FlowSubmission, SubmitFlow};
-use crate::fact::Fact;
+use crate::fact::{self, Fact};
 use crate::plan::GraphPlan;
 use crate::rows::Needs;
 use crate::rule::{Locks, Phase, Profile, Rule};
@@ -100,7 +100,10 @@ impl Rule for SaveSchedule {
         schedule.spec_version = schedule.version;
         schedule.set_due(work.now());
         work.put(schedule.clone());
-        let fact = Fact::ScheduleSaved { schedule: self.name.name.clone(), paused: self.spec.paused };
+        let fact = Fact::ScheduleSaved(fact::ScheduleSaved {
+            schedule: self.name.name.clone(),
+            paused: self.spec.paused,
+        });
         work.emit(self.name.namespace, fact, Some(self.actor.clone()));
         SaveReply::Saved { schedule: Box::new(schedule), created }
     }
@@ -130,7 +133,7 @@ impl Rule for DeleteSchedule {
             return Err(no_schedule(&self.name.name));
         }
         work.remove::<Schedule>(&self.name);
-        let fact = Fact::ScheduleDeleted { schedule: self.name.name.clone() };
+        let fact = Fact::ScheduleDeleted(fact::ScheduleDeleted { schedule: self.name.name.clone() });
         work.emit(self.name.namespace, fact, Some(self.actor.clone()));
         Ok(())
     }
@@ -225,13 +228,19 @@ impl RunRule {
 fn emit_run(work: &mut Work, name: &ScheduleName, run: &Run, actor: Option<Name>) {
     let (schedule, scheduled_at) = (name.name.clone(), run.at);
     let fact = match &run.result {
-        RunResult::Started(subject) => {
-            Fact::ScheduleFired { schedule, scheduled_at, manual: run.manual, run: *subject }
-        }
-        RunResult::Skipped => Fact::ScheduleSkipped { schedule, scheduled_at },
-        RunResult::Refused { code, detail } => {
-            Fact::ScheduleRefused { schedule, scheduled_at, code: code.clone(), detail: detail.clone() }
-        }
+        RunResult::Started(subject) => Fact::ScheduleFired(fact::ScheduleFired {
+            schedule,
+            scheduled_at,
+            manual: run.manual,
+            run: *subject,
+        }),
+        RunResult::Skipped => Fact::ScheduleSkipped(fact::ScheduleSkipped { schedule, scheduled_at }),
+        RunResult::Refused { code, detail } => Fact::ScheduleRefused(fact::ScheduleRefused {
+            schedule,
+            scheduled_at,
+            code: code.clone(),
+            detail: detail.clone(),
+        }),
     };
     match run.result {
         RunResult::Started(RunSubject::Flow(flow)) => work.record_flow(flow, fact, actor),

@@ -5,7 +5,7 @@ use super::step::check_bytes;
 use super::suspend::{self, ForcedWaits, resume};
 use super::waitpoint::{closed, no_waitpoint};
 use crate::digest::Digest;
-use crate::fact::Fact;
+use crate::fact::{self, Fact};
 use crate::name::{KEY_LIMIT, NAME_LIMIT};
 use crate::refusal::TokenReason;
 use crate::rows::Needs;
@@ -214,14 +214,14 @@ impl Deliver {
             payload: Some(self.payload.clone()),
         });
         delivered.into_iter().for_each(|one| work.put(one));
-        let fact = Fact::Signalled {
+        let fact = Fact::Signalled(fact::Signalled {
             number,
             name: name.clone(),
             source: source.clone(),
             waitpoint: through,
             bytes: bytes as u32,
             effect,
-        };
+        });
         let counted = suspension.clone().filter(|_| effect == Effect::Counted);
         let actor = match &self.sender {
             SignalSender::Operator { actor, .. } => Some(actor.clone()),

@@ -1,6 +1,6 @@
 //! Recording of steps: a worker records each step of its handler once, with its result.
 
-use crate::fact::Fact;
+use crate::fact::{self, Fact};
 use crate::name::NAME_LIMIT;
 use crate::step::{RECORD_LIMIT, STEPS_MAX, Step, StepKind};
 use crate::submission::{check_duration, check_payload};
@@ -47,13 +47,13 @@ impl StepDraft {
             recorded_at: Some(now),
             result: Some(self.result.clone()),
         });
-        let fact = Fact::Stepped {
+        let fact = Fact::Stepped(fact::Stepped {
             name: self.name.clone(),
             kind: self.kind,
             attempt,
             duration_ms: self.duration_ms,
             bytes: bytes as u32,
-        };
+        });
         work.apply(row.id, fact, None, |row| {
             row.detail.record.steps += 1;
             row.detail.record.bytes += bytes as u64;

@@ -2,7 +2,7 @@
 
 use super::CallKey;
 use crate::execution::{Detail, Spec};
-use crate::fact::Fact;
+use crate::fact::{self, Fact};
 use crate::gate::draws::{fairness_line, lane_gate};
 use crate::gate::{GateKind, GateName, LaneState, RequiredGates};
 use crate::rows::{KeyName, KeyRow, KeyScope, KeySubject, Needs};
@@ -236,7 +236,7 @@ impl Submit {
     ) -> Result<Execution, Refusal> {
         let quiet_at = submission.delay.map_or(work.now(), |delay| delay.at(work.now()));
         let until = waiting.debounced_until().map_or(quiet_at, |limit| quiet_at.min(limit));
-        work.apply(waiting.id, Fact::Debounced { until }, self.actor.clone(), |row| {
+        work.apply(waiting.id, Fact::Debounced(fact::Debounced { until }), self.actor.clone(), |row| {
             row.state = State::Delayed { until };
         });
         work.replace_input(waiting.id, submission.input.clone());
@@ -305,7 +305,12 @@ impl Submit {
             State::Delayed { until } => Some(until),
             _ => None,
         };
-        work.insert(row, submission.input.clone(), Fact::Submitted { delayed_until }, self.actor.clone());
+        work.insert(
+            row,
+            submission.input.clone(),
+            Fact::Submitted(fact::Submitted { delayed_until }),
+            self.actor.clone(),
+        );
         for name in names(self.namespace, submission).chain(debounce_key(self.namespace, submission)) {
             work.put_key(KeyRow {
                 name,

@@ -4,7 +4,7 @@ use super::CallKey;
 use super::graft::{Graft, PlannedGraph};
 use super::submit::{check_lane, check_named_gates};
 use crate::digest::Digest;
-use crate::fact::Fact;
+use crate::fact::{self, Fact};
 use crate::flow::{Counts, Flow, FlowDetail, FlowSpec, FlowState};
 use crate::name::{KEY_LIMIT, NAME_LIMIT};
 use crate::plan::{GraphDraft, GraphPlan, GraphTarget};
@@ -281,7 +281,7 @@ impl SubmitFlow {
         };
         let plan = &self.planned.plan;
         let (nodes, edges) = (plan.nodes().len() as u32, plan.edges().len() as u32);
-        let fact = Fact::FlowSubmitted { name: one.name.clone(), nodes, edges };
+        let fact = Fact::FlowSubmitted(fact::FlowSubmitted { name: one.name.clone(), nodes, edges });
         work.insert_flow(flow.clone(), fact, self.actor.clone());
         if let Some(name) = self.key() {
             let (subject, answer) = (Some(KeySubject::Flow(self.id)), Bytes::new());

@@ -7,7 +7,7 @@
 use super::children::{self, Look};
 use super::follow;
 use super::waitpoint::{WaitpointDraft, create, needs_closed, open_needed};
-use crate::fact::{Fact, Failure, Next, SuspensionNotice};
+use crate::fact::{self, Fact, Failure, Next, SuspensionNotice};
 use crate::outbox::OutboxKind;
 use crate::rows::Needs;
 use crate::state::State;
@@ -141,7 +141,7 @@ impl Suspend {
             None if suspension.holds() => Next::Waiting,
             None => Next::Suspended,
         };
-        let fact = Fact::Suspended { suspension: requested, next, digest };
+        let fact = Fact::Suspended(fact::Suspended { suspension: requested, next, digest });
         work.apply(id, fact, None, |row| {
             match next {
                 Next::Terminal(_) => follow(row, next),
@@ -244,7 +244,9 @@ pub fn notice(
         resume(work, id, suspension, by, ForcedWaits::None, actor);
         return;
     }
-    work.apply(id, Fact::Noticed { notice }, actor, |row| row.state = State::Suspended(suspension.into()));
+    work.apply(id, Fact::Noticed(fact::Noticed { notice }), actor, |row| {
+        row.state = State::Suspended(suspension.into())
+    });
 }
 
 /// Resumes a suspended execution. The waits that hold, and those that are `forced`, are recorded as steps if they have
@@ -285,7 +287,7 @@ pub fn resume(
     }
     let taken = signals.len() as u32;
     let is_progress = !steps.is_empty();
-    let fact = Fact::Resumed { suspension: suspension.number, by, signals, steps };
+    let fact = Fact::Resumed(fact::Resumed { suspension: suspension.number, by, signals, steps });
     work.apply(id, fact, actor, |row| {
         row.state = State::Waiting;
         row.detail.record.untaken -= taken;
@@ -318,7 +320,7 @@ pub fn time_out(row: &Execution, suspension: &Suspension, work: &mut Work) {
         OnTimeout::Escalate => {
             let mut suspension = suspension.clone();
             suspension.waits[index].escalated = true;
-            let fact = Fact::Noticed { notice: SuspensionNotice::Escalated(index as u32) };
+            let fact = Fact::Noticed(fact::Noticed { notice: SuspensionNotice::Escalated(index as u32) });
             work.apply(row.id, fact, None, |row| row.state = State::Suspended(suspension.into()));
         }
         OnTimeout::Fail | OnTimeout::Cancel | OnTimeout::Expire => {
@@ -326,8 +328,11 @@ pub fn time_out(row: &Execution, suspension: &Suspension, work: &mut Work) {
             let waited = timeout_at.map_or(0, |at| at.ms_since(suspension.since));
             let message =
                 format!("timed out after waiting {} for {}", duration(waited), condition.describe());
-            let fact =
-                Fact::SuspensionTimedOut { suspension: suspension.number, on_timeout: *on_timeout, next };
+            let fact = Fact::SuspensionTimedOut(fact::SuspensionTimedOut {
+                suspension: suspension.number,
+                on_timeout: *on_timeout,
+                next,
+            });
             work.apply(row.id, fact, None, |row| {
                 follow(row, next);
                 row.detail.error = Some(Failure { message, class: FailureClass::Timeout });

@@ -4,7 +4,7 @@
 //! still due. So any number of servers may run the same reconciler, and each timer fires once.
 
 use super::{after_failure, after_interruption, follow, suspend, waitpoint};
-use crate::fact::{Fact, Failure, Next};
+use crate::fact::{self, Fact, Failure, Next};
 use crate::rows::Needs;
 use crate::rule::{IfLocked, Locks, Phase, Profile, Rule};
 use crate::text::duration;
@@ -82,7 +82,9 @@ fn fire(row: &Execution, kind: DueKind, work: &mut Work) {
     match kind {
         DueKind::Delay => match row.state.suspension() {
             Some(suspension) => suspend::pass_times(row, suspension, work),
-            None => work.apply(row.id, Fact::DelayOver, None, |row| follow(row, Next::Waiting)),
+            None => {
+                work.apply(row.id, Fact::DelayOver(fact::DelayOver), None, |row| follow(row, Next::Waiting))
+            }
         },
         DueKind::SuspensionTimeout => {
             if let Some(suspension) = row.state.suspension() {
@@ -102,13 +104,15 @@ fn pass_deadline(row: &Execution, work: &mut Work) {
     let now = work.now();
     let lease = row.lease_ref();
     if row.deadline_at().is_some_and(|at| at <= now) {
-        let fact = Fact::DeadlinePassed { lease };
+        let fact = Fact::DeadlinePassed(fact::DeadlinePassed { lease });
         work.apply(row.id, fact, None, |row| follow(row, Next::Terminal(Outcome::Expired)));
     } else if let Some(cancel) = row.detail.cancel.clone().filter(|cancel| cancel.until <= now) {
-        let fact = Fact::Cancelled { lease, reason: cancel.reason };
+        let fact = Fact::Cancelled(fact::Cancelled { lease, reason: cancel.reason });
         work.apply(row.id, fact, cancel.actor, |row| follow(row, Next::Terminal(Outcome::Cancelled)));
     } else {
-        work.apply(row.id, Fact::StartByPassed, None, |row| follow(row, Next::Terminal(Outcome::Expired)));
+        work.apply(row.id, Fact::StartByPassed(fact::StartByPassed), None, |row| {
+            follow(row, Next::Terminal(Outcome::Expired))
+        });
     }
 }
 
@@ -120,7 +124,7 @@ fn time_out_attempt(row: &Execution, work: &mut Work) {
         class: FailureClass::Timeout,
     };
     let next = after_failure(work, row, FailureClass::Timeout, None);
-    work.apply(row.id, Fact::TimedOut { lease, next }, None, |row| {
+    work.apply(row.id, Fact::TimedOut(fact::TimedOut { lease, next }), None, |row| {
         follow(row, next);
         row.detail.error = Some(error);
         row.detail.retries += u32::from(!matches!(next, Next::Terminal(_)));
@@ -141,7 +145,7 @@ fn expire_lease(row: &Execution, work: &mut Work) -> TimerReply {
         return TimerReply::Superseded;
     };
     let next = after_interruption(work, row);
-    work.apply(row.id, Fact::LeaseExpired { lease: ended.clone(), next }, None, |row| {
+    work.apply(row.id, Fact::LeaseExpired(fact::LeaseExpired { lease: ended.clone(), next }), None, |row| {
         follow(row, next);
         match next {
             Next::Terminal(_) | Next::Suspended => {}

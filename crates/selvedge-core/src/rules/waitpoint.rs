@@ -1,7 +1,7 @@
 //! Creation, expiry, revocation and re-issue of waitpoints, and rotation of the keys that sign their tokens.
 
 use super::keyed::Repeatable;
-use crate::fact::Fact;
+use crate::fact::{self, Fact};
 use crate::name::NAME_LIMIT;
 use crate::rule::{Phase, Profile, Rule};
 use crate::submission::check_duration;
@@ -159,12 +159,12 @@ pub fn create(
 /// Saves a waitpoint that is new, open again or signed with another key, and records it. That raises the execution's version, so a
 /// concurrent delivery or revocation that has read the waitpoint is retried.
 fn save(work: &mut Work, row: &Execution, waitpoint: Waitpoint, new: bool) {
-    let fact = Fact::WaitpointCreated {
+    let fact = Fact::WaitpointCreated(fact::WaitpointCreated {
         waitpoint: waitpoint.id,
         name: waitpoint.name.clone(),
         source: waitpoint.source.clone(),
         expires_at: waitpoint.expires_at,
-    };
+    });
     let expires_at = work.next_expiry(row.id, Some(&waitpoint));
     work.put(waitpoint);
     work.apply(row.id, fact, None, |row| {
@@ -199,7 +199,10 @@ pub fn expire(row: &Execution, work: &mut Work) -> u32 {
         .cloned()
         .collect();
     for waitpoint in &expired {
-        let fact = Fact::WaitpointExpired { waitpoint: waitpoint.id, name: waitpoint.name.clone() };
+        let fact = Fact::WaitpointExpired(fact::WaitpointExpired {
+            waitpoint: waitpoint.id,
+            name: waitpoint.name.clone(),
+        });
         close(work, waitpoint.clone(), WaitpointState::Expired, fact, None);
     }
     expired.len() as u32
@@ -220,7 +223,10 @@ pub fn close_unneeded(work: &mut Work, id: ExecutionId) {
         .cloned()
         .collect();
     for waitpoint in open {
-        let fact = Fact::WaitpointExpired { waitpoint: waitpoint.id, name: waitpoint.name.clone() };
+        let fact = Fact::WaitpointExpired(fact::WaitpointExpired {
+            waitpoint: waitpoint.id,
+            name: waitpoint.name.clone(),
+        });
         close(work, waitpoint, WaitpointState::Expired, fact, None);
     }
 }
@@ -244,7 +250,8 @@ pub fn revoke(row: &Execution, id: WaitpointId, actor: Name, work: &mut Work) ->
     let known = work.waitpoint(row.id, id).cloned();
     let waitpoint = known.ok_or_else(|| no_waitpoint(id))?;
     if waitpoint.state == WaitpointState::Open {
-        let fact = Fact::WaitpointRevoked { waitpoint: id, name: waitpoint.name.clone() };
+        let fact =
+            Fact::WaitpointRevoked(fact::WaitpointRevoked { waitpoint: id, name: waitpoint.name.clone() });
         close(work, waitpoint, WaitpointState::Revoked, fact, Some(actor));
     }
     Ok(())
@@ -285,7 +292,11 @@ impl Reissue {
         let key = signing_key(work, self.fingerprint);
         let (state, issue) = (WaitpointState::Open, known.issue + 1);
         let issued = Waitpoint { key, expires_at, state, issue, ..known };
-        let fact = Fact::WaitpointReissued { waitpoint: issued.id, name: issued.name.clone(), expires_at };
+        let fact = Fact::WaitpointReissued(fact::WaitpointReissued {
+            waitpoint: issued.id,
+            name: issued.name.clone(),
+            expires_at,
+        });
         let next_expiry = work.next_expiry(row.id, Some(&issued));
         work.put(issued);
         work.apply(row.id, fact, Some(actor), |row| row.detail.record.expires_at = next_expiry);
@@ -353,7 +364,7 @@ impl Rule for RotateTokenKeys {
             }
         }
         let id = new_key(work, self.fingerprint);
-        let fact = Fact::TokenKeysRotated { key: id, grace_ms: self.grace_ms };
+        let fact = Fact::TokenKeysRotated(fact::TokenKeysRotated { key: id, grace_ms: self.grace_ms });
         work.emit(self.namespace, fact, Some(self.actor.clone()));
         Ok(TokenKey { id, fingerprint: self.fingerprint, created_at: now, retires_at: None })
     }

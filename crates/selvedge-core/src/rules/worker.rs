@@ -13,7 +13,7 @@ use super::heartbeat::fence;
 use super::keyed::Repeatable;
 use super::report::Fence;
 use super::{follow, put_back};
-use crate::fact::Fact;
+use crate::fact::{self, Fact};
 use crate::rows::Needs;
 use crate::rule::{Locks, Phase, Profile, Rule};
 use crate::session::EndReason;
@@ -56,8 +56,8 @@ impl Rule for PutBack {
         };
         let next = put_back(&row, None, work.now());
         let fact = match self.why {
-            PutBackReason::Orphaned => Fact::Orphaned { lease, next },
-            PutBackReason::WorkerDeparted => Fact::Released { lease, next, digest: None },
+            PutBackReason::Orphaned => Fact::Orphaned(fact::Orphaned { lease, next }),
+            PutBackReason::WorkerDeparted => Fact::Released(fact::Released { lease, next, digest: None }),
         };
         work.apply(row.id, fact, None, |row| follow(row, next));
         Ok(true)
@@ -98,7 +98,7 @@ impl Rule for Drain {
             return Err(no_worker(&self.instance));
         }
         if sessions.iter().any(|session| !session.draining) {
-            let fact = Fact::DrainRequested { instance: self.instance.clone() };
+            let fact = Fact::DrainRequested(fact::DrainRequested { instance: self.instance.clone() });
             work.emit(self.namespace, fact, Some(self.actor.clone()));
         }
         for mut session in sessions {

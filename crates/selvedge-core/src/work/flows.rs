@@ -1,7 +1,7 @@
 //! The flows, node names, outbox rows and streams of one transaction.
 
 use super::Work;
-use crate::fact::Fact;
+use crate::fact::{self, Fact};
 use crate::flow::{Counts, FlowState};
 use crate::log::Event;
 use crate::outbox::{OutboxKind, OutboxName, OutboxRow};
@@ -58,7 +58,7 @@ impl Work {
     /// Makes an ended flow running again, because a member reopens. The flow must be loaded.
     pub fn reopen_flow(&mut self, id: FlowId, execution: ExecutionId, actor: Option<Name>) {
         if self.tables.flows.get(&id).is_some_and(|flow| flow.state != FlowState::Running) {
-            self.apply_flow(id, Some(Fact::FlowReopened { execution }), actor, |flow| {
+            self.apply_flow(id, Some(Fact::FlowReopened(fact::FlowReopened { execution })), actor, |flow| {
                 flow.state = FlowState::Running;
                 flow.ended_at = None;
             });

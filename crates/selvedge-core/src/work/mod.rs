@@ -23,7 +23,7 @@ pub use context::Context;
 pub(crate) use extra::{ExecutionExtra, SessionExtra};
 pub use gates::LaneShares;
 
-use crate::fact::Fact;
+use crate::fact::{self, Fact};
 use crate::filter::tag_text;
 use crate::flow::Counts;
 use crate::gate::{GateId, GateKind};
@@ -433,7 +433,7 @@ impl Work {
         }
         // An execution that a gate releases for the second time keeps its place. Fairness lines take turns by the time.
         let keeps_place = row.detail.place.is_some()
-            && matches!(&fact, Fact::Admitted { gate } if gate.kind != GateKind::Fair);
+            && matches!(&fact, Fact::Admitted(fact::Admitted { gate }) if gate.kind != GateKind::Fair);
         if row.state == State::Waiting && !keeps_place && fact.cause().is_some_and(claims::becomes_waiting) {
             row.ready_order = Timestamp::from_micros(self.now.micros() + self.readied);
             self.readied += 1;

@@ -2,6 +2,7 @@
 
 use super::table::{CLASS, NAMESPACE, class, id, name};
 use bytes::Bytes;
+use selvedge_core::fact;
 use selvedge_core::rule::{Phase, Profile, Queued, Task, Touch};
 use selvedge_core::rules::claim::Claim;
 use selvedge_core::rules::report::{Fence, Op, Report};
@@ -110,7 +111,7 @@ impl<const INDEX: usize> Rule for InPhase<INDEX> {
 
 /// Changes the tags of an execution.
 pub fn tag(work: &mut Work, id: ExecutionId) {
-    let fact = Fact::Tagged { set: Default::default(), remove: Vec::new() };
+    let fact = Fact::Tagged(fact::Tagged { set: Default::default(), remove: Vec::new() });
     work.apply(id, fact, None, |_| {});
 }
 

@@ -3,7 +3,7 @@
 use crate::causes::CAUSES;
 use crate::scene::{Scene, Situation, now};
 use selvedge_core::explain::{Code, Explanation, Reference, ReferenceKind};
-use selvedge_core::fact::{Fact, LeaseRef, Next};
+use selvedge_core::fact::{self, Fact, LeaseRef, Next};
 use selvedge_core::suspension::OnTimeout;
 use selvedge_core::{LeaseId, Name, Outcome};
 use uuid::Uuid;
@@ -42,10 +42,11 @@ fn a_cancelled_execution_names_the_operator_and_the_reason() {
 fn a_cancellation_that_the_worker_carried_out_names_the_request() {
     let mut scene = Scene::new(Situation::Cancelled);
     scene.row.history = Default::default();
-    let request = Fact::CancelRequested { reason: Some("too late".into()), until: now() };
+    let request =
+        Fact::CancelRequested(fact::CancelRequested { reason: Some("too late".into()), until: now() });
     scene.record(request, Some("bob"));
     let next = Next::Terminal(Outcome::Cancelled);
-    scene.record(Fact::Released { lease: lease(), next, digest: None }, None);
+    scene.record(Fact::Released(fact::Released { lease: lease(), next, digest: None }), None);
     assert_eq!(message(&scene.explain(), Code::Cancelled), "It was cancelled by bob: too late");
 }
 
@@ -54,13 +55,16 @@ fn an_expired_execution_names_the_limit() {
     let next = Next::Terminal(Outcome::Expired);
     let on_timeout = OnTimeout::Expire;
     for (fact, expected) in [
-        (Fact::StartByPassed, "It did not start in time"),
-        (Fact::DeadlinePassed { lease: None }, "Its deadline passed"),
+        (Fact::StartByPassed(fact::StartByPassed), "It did not start in time"),
+        (Fact::DeadlinePassed(fact::DeadlinePassed { lease: None }), "Its deadline passed"),
         (
-            Fact::LeaseExpired { lease: lease(), next },
+            Fact::LeaseExpired(fact::LeaseExpired { lease: lease(), next }),
             "3 workers died while running this without progress, and at most 5 further attempts were allowed",
         ),
-        (Fact::SuspensionTimedOut { suspension: 1, on_timeout, next }, "Timed out after waiting 5 ms"),
+        (
+            Fact::SuspensionTimedOut(fact::SuspensionTimedOut { suspension: 1, on_timeout, next }),
+            "Timed out after waiting 5 ms",
+        ),
     ] {
         let mut scene = Scene::new(Situation::Expired);
         scene.row.detail.interruptions = 2;
@@ -68,7 +72,7 @@ fn an_expired_execution_names_the_limit() {
         scene.row.history = Default::default();
         scene.record(fact, None);
         // A line that does not end the execution is passed over.
-        scene.record(Fact::Tagged { set: Default::default(), remove: Vec::new() }, None);
+        scene.record(Fact::Tagged(fact::Tagged { set: Default::default(), remove: Vec::new() }), None);
         assert_eq!(message(&scene.explain(), Code::Expired), expected);
     }
 }

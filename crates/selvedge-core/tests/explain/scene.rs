@@ -2,7 +2,7 @@
 
 use selvedge_core::execution::{Detail, Spec};
 use selvedge_core::explain::{ExplainContext, Explanation, explain};
-use selvedge_core::fact::{Fact, Failure, LeaseRef};
+use selvedge_core::fact::{self, Fact, Failure, LeaseRef};
 use selvedge_core::gate::draws::{fairness_line, lane_gate};
 use selvedge_core::gate::{Gate, GateKind, GateName, RequiredGates};
 use selvedge_core::history::HistoryLine;
@@ -158,13 +158,13 @@ impl Scene {
             }
             Situation::Cancelled => {
                 self.record(
-                    Fact::Cancelled { lease: None, reason: Some("a typing error".into()) },
+                    Fact::Cancelled(fact::Cancelled { lease: None, reason: Some("a typing error".into()) }),
                     Some("ada"),
                 );
                 State::Terminal(Outcome::Cancelled)
             }
             Situation::Expired => {
-                self.record(Fact::StartByPassed, None);
+                self.record(Fact::StartByPassed(fact::StartByPassed), None);
                 State::Terminal(Outcome::Expired)
             }
             Situation::Skipped => {

@@ -6,7 +6,7 @@ use super::helpers::{
 };
 use super::test_store::{TestStore, name};
 use selvedge_core::execution::RecordSummary;
-use selvedge_core::fact::{Fact, SuspensionNotice};
+use selvedge_core::fact::{self, Fact, SuspensionNotice};
 use selvedge_core::rules::dispatch::Dispatched;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
@@ -388,7 +388,7 @@ fn the_end_of_the_children_can_be_part_of_a_condition() {
     assert_eq!(store.row(parent).state.name(), StateName::Suspended);
     assert_eq!(
         store.events.last().map(|event| &event.fact),
-        Some(&Fact::Noticed { notice: SuspensionNotice::Children })
+        Some(&Fact::Noticed(fact::Noticed { notice: SuspensionNotice::Children }))
     );
     assert_eq!(
         store.dispatch_parent(parent),

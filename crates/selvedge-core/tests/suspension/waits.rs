@@ -3,7 +3,7 @@
 
 use super::helpers::{at_most, signal, signal_command, step_wait, suspend, wait};
 use super::test_store::{TestStore, name};
-use selvedge_core::fact::{Fact, SuspensionNotice};
+use selvedge_core::fact::{self, Fact, SuspensionNotice};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::timer::TimerReply;
 use selvedge_core::signal::{ENGINE, Effect, TIMEOUT};
@@ -167,7 +167,7 @@ fn an_escalated_wait_continues_without_a_timeout_and_is_recorded_once() {
     assert_eq!(store.fire(id, DueKind::SuspensionTimeout), TimerReply::Fired);
     assert_eq!(store.fire(id, DueKind::SuspensionTimeout), TimerReply::NotDue, "it is recorded once");
     let last = store.events.last().map(|event| event.fact.clone());
-    assert_eq!(last, Some(Fact::Noticed { notice: SuspensionNotice::Escalated(0) }));
+    assert_eq!(last, Some(Fact::Noticed(fact::Noticed { notice: SuspensionNotice::Escalated(0) })));
     assert_eq!(store.row(id).due().map(|due| due.at), Some(store.now.plus_ms(10)), "the other is still due");
     store.advance_ms(10);
     assert_eq!(store.fire(id, DueKind::SuspensionTimeout), TimerReply::Fired);

@@ -4,7 +4,7 @@ use super::host::EngineHost;
 use super::observations::Observations;
 use crate::traces::{Span, ended_spans};
 use selvedge_core::driver::Summary;
-use selvedge_core::fact::{Fact, Next};
+use selvedge_core::fact::{self, Fact, Next};
 use selvedge_core::flow::FlowState;
 use selvedge_core::gate::GateKind;
 use selvedge_core::history::attempt_end;
@@ -133,7 +133,7 @@ pub fn instance_key(namespace: NamespaceId, instance: &str) -> SessionId {
 /// Adds the wake-ups that an event causes: for an end, for a lease that its worker did not end itself, and for a
 /// request to drain.
 fn add_event(notification: &mut Notification, event: &Event) {
-    if let Fact::DrainRequested { instance } = &event.fact {
+    if let Fact::DrainRequested(fact::DrainRequested { instance }) = &event.fact {
         notification.sessions.push(instance_key(event.namespace, instance));
     }
     if let (Fact::FlowEnded { .. }, Some(flow)) = (&event.fact, event.flow) {
@@ -144,13 +144,13 @@ fn add_event(notification: &mut Notification, event: &Event) {
         notification.ended.push(execution);
     }
     let lost_by = match &event.fact {
-        Fact::TimedOut { lease, .. }
-        | Fact::LeaseExpired { lease, .. }
-        | Fact::Orphaned { lease, .. }
-        | Fact::Revoked { lease, .. }
-        | Fact::Breached { lease, .. }
-        | Fact::Cancelled { lease: Some(lease), .. }
-        | Fact::DeadlinePassed { lease: Some(lease) } => Some(&lease.instance),
+        Fact::TimedOut(fact::TimedOut { lease, .. })
+        | Fact::LeaseExpired(fact::LeaseExpired { lease, .. })
+        | Fact::Orphaned(fact::Orphaned { lease, .. })
+        | Fact::Revoked(fact::Revoked { lease, .. })
+        | Fact::Breached(fact::Breached { lease, .. })
+        | Fact::Cancelled(fact::Cancelled { lease: Some(lease), .. })
+        | Fact::DeadlinePassed(fact::DeadlinePassed { lease: Some(lease) }) => Some(&lease.instance),
         _ => None,
     };
     if let Some(instance) = lost_by {
@@ -162,9 +162,9 @@ fn ends_execution(fact: &Fact) -> bool {
     match fact {
         Fact::Cancelled { .. }
         | Fact::DeadlinePassed { .. }
-        | Fact::StartByPassed
+        | Fact::StartByPassed(fact::StartByPassed)
         | Fact::SuspensionTimedOut { .. } => true,
-        Fact::Joined { next, .. } => matches!(next, Next::Terminal(_)),
+        Fact::Joined(fact::Joined { next, .. }) => matches!(next, Next::Terminal(_)),
         other => attempt_end(other).is_some_and(|(_, end)| matches!(end.next, Next::Terminal(_))),
     }
 }

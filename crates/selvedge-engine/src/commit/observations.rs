@@ -2,7 +2,7 @@
 //! counts, so no rule knows about them.
 
 use selvedge_core::driver::Summary;
-use selvedge_core::fact::{Fact, Next};
+use selvedge_core::fact::{self, Fact, Next};
 use selvedge_core::flow::FlowState;
 use selvedge_core::history::{ATTEMPT_OUTCOMES, attempt_end, attempt_outcome, outcome};
 use selvedge_core::log::Event;
@@ -63,8 +63,8 @@ impl Observations {
             seen.count_lease_events(&event.fact);
             match (&event.fact, event.execution) {
                 (Fact::FlowSubmitted { .. }, _) => seen.flows_submitted += 1,
-                (Fact::FlowEnded { state }, _) => seen.flows_ended.push(*state),
-                (Fact::ScheduleFired { scheduled_at, manual, .. }, _) => {
+                (Fact::FlowEnded(fact::FlowEnded { state }), _) => seen.flows_ended.push(*state),
+                (Fact::ScheduleFired(fact::ScheduleFired { scheduled_at, manual, .. }), _) => {
                     seen.schedule_results[0] += 1;
                     if !manual {
                         seen.schedule_lags_us.push(micros_between(*scheduled_at, event.at));
@@ -89,11 +89,11 @@ impl Observations {
     fn count_lease_events(&mut self, fact: &Fact) {
         let [acquired, renewed, expired, reclaimed, revoked, orphaned, released] = &mut self.lease_events;
         match fact {
-            Fact::Claimed { after, .. } => {
+            Fact::Claimed(fact::Claimed { after, .. }) => {
                 *acquired += 1;
                 *reclaimed += u64::from(after.is_some());
             }
-            Fact::Renewed { leases, .. } => *renewed += leases.len() as u64,
+            Fact::Renewed(fact::Renewed { leases, .. }) => *renewed += leases.len() as u64,
             Fact::LeaseExpired { .. } => *expired += 1,
             Fact::Revoked { .. } => *revoked += 1,
             Fact::Orphaned { .. } => *orphaned += 1,
@@ -130,7 +130,9 @@ impl Observations {
 
 /// Reports whether a failed attempt is followed by another one.
 fn is_retried(fact: &Fact) -> bool {
-    let (Fact::Failed { next, .. } | Fact::TimedOut { next, .. }) = fact else { return false };
+    let (Fact::Failed(fact::Failed { next, .. }) | Fact::TimedOut(fact::TimedOut { next, .. })) = fact else {
+        return false;
+    };
     matches!(next, Next::Waiting | Next::Delayed(_))
 }
 

@@ -3,7 +3,7 @@
 use super::{Namespace, WAIT_MAX};
 use crate::Error;
 use selvedge_core::explain::{is_paused, shown_state};
-use selvedge_core::fact::{Fact, Failure};
+use selvedge_core::fact::{self, Fact, Failure};
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::gate::draws::lane_gate;
 use selvedge_core::gate::{GateId, GateKind, GateName, HoldReason, LedgerEntry, Shut};
@@ -70,7 +70,9 @@ impl View {
             State::Held(gate) => {
                 let lines = row.history.lines().unwrap_or_default();
                 let recorded = lines.into_iter().rev().find_map(|line| match line.fact {
-                    Fact::Held { gate, reason, until } => Some(HeldReason { gate, message: reason, until }),
+                    Fact::Held(fact::Held { gate, reason, until }) => {
+                        Some(HeldReason { gate, message: reason, until })
+                    }
                     _ => None,
                 });
                 let gate = GateName::clone(gate);

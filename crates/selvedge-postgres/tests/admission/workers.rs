@@ -7,6 +7,7 @@ use crate::support::gate_load::{
 use crate::support::server::{Server, claim_of, claim_wait, fence, operator, passive_options};
 use crate::support::{Sandbox, wait_until};
 use selvedge_conformance::Sketch;
+use selvedge_core::fact;
 use selvedge_engine::core::gate::{BudgetScope, Config, GateKind, GateName, LaneState, RequiredGates};
 use selvedge_engine::core::history::attempt_end;
 use selvedge_engine::core::log::Event;
@@ -249,7 +250,10 @@ fn assert_limits_held(log: &[Event], gate: &GateName, configs: &[Option<Config>]
     let (mut active, mut claims, mut held) = (0_u32, 0, 0);
     for event in log {
         match &event.fact {
-            Fact::GateConfigured { gate: of } | Fact::GateRemoved { gate: of } if of == gate => {
+            Fact::GateConfigured(fact::GateConfigured { gate: of })
+            | Fact::GateRemoved(fact::GateRemoved { gate: of })
+                if of == gate =>
+            {
                 config = configs.next().expect("there is a configuration for every event").as_ref();
                 let removed = matches!(event.fact, Fact::GateRemoved { .. });
                 assert_eq!(

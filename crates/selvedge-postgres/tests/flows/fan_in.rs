@@ -5,6 +5,7 @@ use crate::support::flows::{Flow, check_and_stop};
 use crate::support::server::{Server, claim_of, claim_wait, fence, passive_options};
 use crate::support::{PlainConnection, Sandbox};
 use selvedge_conformance::Harness;
+use selvedge_core::fact;
 use selvedge_engine::Options;
 use selvedge_engine::core::fact::Fact;
 use selvedge_engine::core::flow::FlowState;
@@ -119,7 +120,9 @@ async fn propagations(server: &Server, join: ExecutionId) -> BTreeMap<ExecutionI
     let log = Harness::new(server.engine.store().clone()).await.log().await;
     let events = log.iter().flat_map(|(_, events)| events).filter(|event| event.execution == Some(join));
     for event in events {
-        if let Fact::UpstreamChanged { edges } | Fact::Joined { edges, .. } = &event.fact {
+        if let Fact::UpstreamChanged(fact::UpstreamChanged { edges })
+        | Fact::Joined(fact::Joined { edges, .. }) = &event.fact
+        {
             edges.iter().for_each(|edge| *counts.entry(edge.upstream).or_default() += 1);
         }
     }

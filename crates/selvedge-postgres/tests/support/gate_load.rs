@@ -7,6 +7,7 @@
 use super::server::{Server, claim_of, claim_wait, fence, operator};
 use super::{PlainConnection, Sandbox, stop, wait_until};
 use selvedge_conformance::invariants;
+use selvedge_core::fact;
 use selvedge_engine::core::amount::Amount;
 use selvedge_engine::core::gate::{Amounts, Config, GateKind, Limit, Rate, RequiredGates};
 use selvedge_engine::core::history::attempt_end;
@@ -266,8 +267,10 @@ impl GateReplay {
         for event in log {
             match &event.fact {
                 Fact::GateConfigured { .. } => configured += 1,
-                Fact::BudgetReset { period: next, .. } => (used, period) = (Amount::default(), *next),
-                Fact::Spent { amounts, .. } => {
+                Fact::BudgetReset(fact::BudgetReset { period: next, .. }) => {
+                    (used, period) = (Amount::default(), *next)
+                }
+                Fact::Spent(fact::Spent { amounts, .. }) => {
                     let more = amounts.get("tokens").copied().unwrap_or_default();
                     used += more;
                     *replay.by_period.entry(period).or_default() += more;

@@ -2,7 +2,7 @@
 
 use super::parts::{clipped, duration, moment, words};
 use maud::{Markup, html};
-use selvedge_core::fact::Fact;
+use selvedge_core::fact::{self, Fact};
 use selvedge_core::headline::headline;
 use selvedge_core::history::{Attempt, HistoryLine, state_after};
 use selvedge_core::state::StateName;
@@ -216,7 +216,7 @@ impl Life<'_> {
         let mut row = Row { label: "Leases".into(), ..Row::default() };
         for line in self.lines {
             match &line.fact {
-                Fact::Claimed { lease, ttl_ms, after } => {
+                Fact::Claimed(fact::Claimed { lease, ttl_ms, after }) => {
                     let attempt = self.attempts.iter().find(|attempt| attempt.lease.epoch == lease.epoch);
                     let ended = attempt.and_then(|attempt| attempt.ended_at);
                     let again = if after.is_some() { ", claimed again after a lease expired" } else { "" };

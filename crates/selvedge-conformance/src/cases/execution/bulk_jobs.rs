@@ -3,7 +3,7 @@
 use crate::harness::signals::name;
 use crate::harness::{Harness, concurrently};
 use selvedge_core::bulk_job::{BulkJob, BulkJobId, BulkJobState, KEPT_MS, TAKEOVER_MS};
-use selvedge_core::fact::Fact;
+use selvedge_core::fact::{self, Fact};
 use selvedge_core::filter::{Filter, Payloads};
 use selvedge_core::rules::CallKey;
 use selvedge_core::rules::bulk_job::{
@@ -100,7 +100,10 @@ pub async fn a_job_meets_every_execution_once_and_ends(harness: &Harness) {
     assert_eq!(states(harness, &newer).await, [StateName::Waiting; 2]);
     let log = harness.log().await;
     let facts: Vec<&Fact> = log.iter().flat_map(|(_, events)| events).map(|event| &event.fact).collect();
-    let ends = facts.iter().filter(|fact| matches!(fact, Fact::BulkJobEnded { changed: 7, .. })).count();
+    let ends = facts
+        .iter()
+        .filter(|fact| matches!(fact, Fact::BulkJobEnded(fact::BulkJobEnded { changed: 7, .. })))
+        .count();
     let starts = facts.iter().filter(|fact| matches!(fact, Fact::BulkJobStarted { .. })).count();
     assert_eq!((starts, ends), (1, 1));
 }

@@ -3,7 +3,7 @@
 use crate::harness::by_hand;
 use crate::harness::{Harness, Worker};
 use selvedge_core::execution::Detail;
-use selvedge_core::fact::{Fact, Failure, LeaseRef};
+use selvedge_core::fact::{self, Fact, Failure, LeaseRef};
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::history::HistoryLine;
 use selvedge_core::state::StateName;
@@ -43,7 +43,7 @@ fn claimed_by(index: usize, at: Timestamp) -> History {
         let name = |prefix: &str| Name::trusted(&format!("{prefix}{}", index % 3));
         let (worker, instance) = (name("worker"), name("instance"));
         let lease = LeaseRef { id: LeaseId(Uuid::new_v4()), epoch: 1, worker, instance };
-        let fact = Fact::Claimed { lease, ttl_ms: 1, after: None };
+        let fact = Fact::Claimed(fact::Claimed { lease, ttl_ms: 1, after: None });
         history.push(&HistoryLine { version: 1, at, actor: None, fact });
     }
     history

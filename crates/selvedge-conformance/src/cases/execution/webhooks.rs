@@ -3,7 +3,7 @@
 use crate::harness::signals::name;
 use crate::harness::{Harness, concurrently};
 use bytes::Bytes;
-use selvedge_core::fact::{Fact, WebhookChange};
+use selvedge_core::fact::{self, Fact, WebhookChange};
 use selvedge_core::rules::CallKey;
 use selvedge_core::rules::keyed::Keyed;
 use selvedge_core::rules::webhook::{
@@ -129,7 +129,7 @@ pub async fn a_webhook_is_read_back_with_every_field_and_changes_raise_its_versi
         .into_iter()
         .flat_map(|(_, events)| events)
         .filter_map(|event| match event.fact {
-            Fact::WebhookChanged { change, .. } => Some(change),
+            Fact::WebhookChanged(fact::WebhookChanged { change, .. }) => Some(change),
             _ => None,
         })
         .collect();
@@ -323,7 +323,10 @@ pub async fn missed_events_are_counted_and_published(harness: &Harness) {
     let facts = log.iter().flat_map(|(_, events)| events).map(|event| &event.fact);
     let missed: Vec<&WebhookChange> = facts
         .filter_map(|fact| match fact {
-            Fact::WebhookChanged { change: change @ WebhookChange::Missed { .. }, .. } => Some(change),
+            Fact::WebhookChanged(fact::WebhookChanged {
+                change: change @ WebhookChange::Missed { .. },
+                ..
+            }) => Some(change),
             _ => None,
         })
         .collect();

@@ -8,6 +8,7 @@ use crate::harness::sketch::Sketch;
 use crate::harness::worker::Worker;
 use crate::harness::{Harness, fence};
 use selvedge_core::amount::Amount;
+use selvedge_core::fact;
 use selvedge_core::gate::{Amounts, BudgetScope, Config, Limit, OnHard, RequiredGates};
 use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::gates::budget::{Reset, Spend};
@@ -319,7 +320,7 @@ pub async fn a_reached_limit_is_logged_once(harness: &Harness) {
     let reached: Vec<(bool, Amount, Amount)> = facts
         .iter()
         .filter_map(|fact| match fact {
-            Fact::LimitReached { hard, limit, used, .. } => Some((*hard, *limit, *used)),
+            Fact::LimitReached(fact::LimitReached { hard, limit, used, .. }) => Some((*hard, *limit, *used)),
             _ => None,
         })
         .collect();
@@ -422,7 +423,7 @@ pub async fn the_end_of_a_period_resets_the_usage_and_releases(harness: &Harness
     let resets = budget_facts(harness)
         .await
         .into_iter()
-        .filter(|fact| matches!(fact, Fact::BudgetReset { period: 1, .. }));
+        .filter(|fact| matches!(fact, Fact::BudgetReset(fact::BudgetReset { period: 1, .. })));
     assert_eq!(resets.count(), 1);
     assert_eq!(harness.check_gate_if_due(&budget).await, 0);
     assert_eq!(ids(&harness.claim(10).await), [id]);

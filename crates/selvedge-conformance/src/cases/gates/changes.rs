@@ -6,7 +6,7 @@ use crate::harness::fence;
 use crate::harness::gates::{
     ids, rate, token_limit, token_limit_each, tokens, with_budget, with_key, with_quotas,
 };
-use selvedge_core::fact::{Fact, Next};
+use selvedge_core::fact::{self, Fact, Next};
 use selvedge_core::gate::{BudgetScope, Config, GateName, LedgerEntry, OnHard};
 use selvedge_core::rules::gates::budget::{Breach, Spend};
 use selvedge_core::rules::operator::Action;
@@ -188,7 +188,10 @@ pub async fn an_execution_with_a_requested_cancellation_is_cancelled_when_its_bu
         let facts: Vec<Fact> =
             row.history.lines().expect("history is decoded").into_iter().map(|line| line.fact).collect();
         assert!(
-            matches!(facts.last(), Some(Fact::Breached { next: Next::Terminal(Outcome::Cancelled), .. })),
+            matches!(
+                facts.last(),
+                Some(Fact::Breached(fact::Breached { next: Next::Terminal(Outcome::Cancelled), .. }))
+            ),
             "{facts:?}"
         );
         assert_eq!(harness.used_and_reserved(&harness.budget(name)).await, (tokens(10), tokens(0)));

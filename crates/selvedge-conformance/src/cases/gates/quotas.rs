@@ -9,6 +9,7 @@ use crate::harness::signals::{on_signal, suspend};
 use crate::harness::sketch::Sketch;
 use crate::harness::worker::Worker;
 use crate::harness::{Harness, fence};
+use selvedge_core::fact;
 use selvedge_core::flow::CancelMode;
 use selvedge_core::gate::{Config, GateName, RequiredGates};
 use selvedge_core::rows::UnreadWrites;
@@ -37,7 +38,7 @@ pub async fn an_execution_refused_by_a_key_is_held_and_does_not_block_others(har
         harness.assert_held(*id, &key).await;
         let logged = harness.facts_of(*id).await;
         assert!(
-            matches!(&logged[1], Fact::Held { gate, reason, until: None }
+            matches!(&logged[1], Fact::Held(fact::Held { gate, reason, until: None })
             if *gate == key && reason.contains("has 1 active and allows 1")),
             "{logged:?}"
         );
@@ -151,7 +152,10 @@ pub async fn a_gate_whose_rate_refuses_is_checked_when_its_window_has_room(harne
     let due_at = harness.gate(&quota).await.due_at.expect("it is due for a check");
     assert!(due_at > now.plus_ms(3_600_000) && due_at < now.plus_ms(3_700_000), "{now:?} {due_at:?}");
     let logged = harness.facts_of(all[2]).await;
-    assert!(matches!(logged[1], Fact::Held { until: Some(until), .. } if until == due_at), "{logged:?}");
+    assert!(
+        matches!(logged[1], Fact::Held(fact::Held { until: Some(until), .. }) if until == due_at),
+        "{logged:?}"
+    );
     assert_eq!(harness.store.overview().await.expect("the overview is read").gates, Some(due_at));
     assert_eq!((harness.check_gate_if_due(&quota).await, harness.check_gate(&quota).await), (0, 0));
     assert_eq!(harness.gate(&quota).await.due_at, Some(due_at));

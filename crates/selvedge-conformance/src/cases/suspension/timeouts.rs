@@ -6,7 +6,7 @@ use crate::harness::concurrently;
 use crate::harness::runner::RulePair;
 use crate::harness::signals::{on_signal, recorded_wait, result_of, signal, signal_names, with_timeout};
 use selvedge_core::execution::Execution;
-use selvedge_core::fact::SuspensionNotice;
+use selvedge_core::fact::{self, SuspensionNotice};
 use selvedge_core::rules::timer::{FireTimer, Timer, TimerReply};
 use selvedge_core::signal::{ENGINE, Effect, TIMEOUT};
 use selvedge_core::state::StateName;
@@ -83,7 +83,9 @@ pub async fn an_escalated_wait_stays_and_is_reported_once(harness: &Harness) {
     assert_eq!((row.state.name(), row.due()), (StateName::Suspended, None));
     assert_read_everywhere(harness, &row).await;
     assert_eq!(harness.tick(id, TIMEOUT_DUE).await, TimerReply::NotDue);
-    let escalated = |fact: &&Fact| matches!(fact, Fact::Noticed { notice: SuspensionNotice::Escalated(0) });
+    let escalated = |fact: &&Fact| {
+        matches!(fact, Fact::Noticed(fact::Noticed { notice: SuspensionNotice::Escalated(0) }))
+    };
     assert_eq!(harness.facts_of(id).await.iter().filter(escalated).count(), 1);
     assert_eq!(harness.signal(id, "a").await, Effect::Counted);
     assert_eq!(harness.signal(id, "b").await, Effect::Resumed, "it waits as before");

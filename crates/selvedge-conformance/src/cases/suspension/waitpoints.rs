@@ -6,6 +6,7 @@ use crate::harness::by_hand;
 use crate::harness::signals::{create_waitpoint, name, on_count, on_signal, signal_names, suspend};
 use crate::harness::{Harness, fence, new_id};
 use selvedge_core::execution::RecordSummary;
+use selvedge_core::fact;
 use selvedge_core::rows::Queries;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
@@ -257,7 +258,7 @@ pub async fn an_expired_waitpoint_is_marked_and_logged(harness: &Harness) {
     assert_eq!(harness.tick(id, Timer::Due(DueKind::WaitpointExpiry)).await, TimerReply::NotDue);
     let log = harness.log().await;
     let logged = log.iter().flat_map(|(_, events)| events).filter_map(|event| match &event.fact {
-        Fact::WaitpointExpired { waitpoint, .. } => Some(*waitpoint),
+        Fact::WaitpointExpired(fact::WaitpointExpired { waitpoint, .. }) => Some(*waitpoint),
         _ => None,
     });
     assert_eq!(logged.collect::<Vec<_>>(), ids(&soon));

@@ -5,7 +5,7 @@ mod record;
 pub(super) use record::{LoggedEnd, Recorded};
 
 use selvedge_core::execution::Execution;
-use selvedge_core::fact::{EdgeUpdate, LeaseRef, Next};
+use selvedge_core::fact::{self, EdgeUpdate, LeaseRef, Next};
 use selvedge_core::join::{Edge, GroupDecision, Resolution};
 use selvedge_core::log::Event;
 use selvedge_core::state::StateName;
@@ -78,7 +78,7 @@ impl Replay {
         }
         violations.extend(self.end_lease(&event.fact));
         self.count(&event.fact);
-        if let Fact::Claimed { lease, .. } = &event.fact {
+        if let Fact::Claimed(fact::Claimed { lease, .. }) = &event.fact {
             violations.extend(self.begin_lease(lease));
         }
         self.join(&event.fact);
@@ -121,21 +121,25 @@ impl Replay {
     /// Returns the state that a fact leads to.
     fn next_state(&mut self, fact: &Fact) -> Option<StateName> {
         let next = match fact {
-            Fact::Submitted { delayed_until } => delayed_until.map_or(Next::Waiting, Next::Delayed),
-            Fact::DelayOver | Fact::Replayed { .. } => Next::Waiting,
+            Fact::Submitted(fact::Submitted { delayed_until }) => {
+                delayed_until.map_or(Next::Waiting, Next::Delayed)
+            }
+            Fact::DelayOver(fact::DelayOver) | Fact::Replayed { .. } => Next::Waiting,
             Fact::Completed { .. } => Next::Terminal(Outcome::Completed),
-            Fact::Failed { next, .. }
-            | Fact::TimedOut { next, .. }
-            | Fact::LeaseExpired { next, .. }
-            | Fact::Delayed { next, .. }
-            | Fact::Released { next, .. }
-            | Fact::Orphaned { next, .. }
-            | Fact::Revoked { next, .. }
-            | Fact::Joined { next, .. }
-            | Fact::Rescheduled { next } => *next,
-            Fact::Debounced { until } => Next::Delayed(*until),
+            Fact::Failed(fact::Failed { next, .. })
+            | Fact::TimedOut(fact::TimedOut { next, .. })
+            | Fact::LeaseExpired(fact::LeaseExpired { next, .. })
+            | Fact::Delayed(fact::Delayed { next, .. })
+            | Fact::Released(fact::Released { next, .. })
+            | Fact::Orphaned(fact::Orphaned { next, .. })
+            | Fact::Revoked(fact::Revoked { next, .. })
+            | Fact::Joined(fact::Joined { next, .. })
+            | Fact::Rescheduled(fact::Rescheduled { next }) => *next,
+            Fact::Debounced(fact::Debounced { until }) => Next::Delayed(*until),
             Fact::Cancelled { .. } | Fact::CancelAcknowledged { .. } => Next::Terminal(Outcome::Cancelled),
-            Fact::DeadlinePassed { .. } | Fact::StartByPassed => Next::Terminal(Outcome::Expired),
+            Fact::DeadlinePassed { .. } | Fact::StartByPassed(fact::StartByPassed) => {
+                Next::Terminal(Outcome::Expired)
+            }
             Fact::Claimed { .. } => {
                 self.until = None;
                 return Some(StateName::Active);
@@ -158,10 +162,12 @@ impl Replay {
             | Fact::WaitpointExpired { .. }
             | Fact::WaitpointRevoked { .. }
             | Fact::Adopted { .. }
-            | Fact::EndAwaited
+            | Fact::EndAwaited(fact::EndAwaited)
             | Fact::WaitpointReissued { .. }
             | Fact::Stepped { .. } => return self.state,
-            Fact::Suspended { next: Next::Terminal(outcome), .. } => Next::Terminal(*outcome),
+            Fact::Suspended(fact::Suspended { next: Next::Terminal(outcome), .. }) => {
+                Next::Terminal(*outcome)
+            }
             // If the resume condition holds at once, the next fact resumes it.
             Fact::Suspended { .. } => Next::Suspended,
             Fact::Resumed { .. } | Fact::Admitted { .. } => Next::Waiting,
@@ -169,7 +175,8 @@ impl Replay {
                 self.until = None;
                 return Some(StateName::Held);
             }
-            Fact::SuspensionTimedOut { next, .. } | Fact::Breached { next, .. } => *next,
+            Fact::SuspensionTimedOut(fact::SuspensionTimedOut { next, .. })
+            | Fact::Breached(fact::Breached { next, .. }) => *next,
             Fact::Renewed { .. }
             | Fact::DrainRequested { .. }
             | Fact::FlowSubmitted { .. }
@@ -225,26 +232,27 @@ impl Replay {
     /// Ends the live lease if the fact ends one. A fact of any other lease was written under a stale fence.
     fn end_lease(&mut self, fact: &Fact) -> Vec<String> {
         let ended = match fact {
-            Fact::Completed { attempt, .. } => Ended::Attempt(*attempt),
-            Fact::Failed { lease, .. }
-            | Fact::TimedOut { lease, .. }
-            | Fact::LeaseExpired { lease, .. }
-            | Fact::Delayed { lease, .. }
-            | Fact::Released { lease, .. }
-            | Fact::Orphaned { lease, .. }
-            | Fact::Breached { lease, .. }
-            | Fact::CancelAcknowledged { lease, .. }
-            | Fact::Revoked { lease, .. } => Ended::Lease(lease),
-            Fact::Suspended { suspension, .. } => Ended::Lease(&suspension.lease),
-            Fact::Cancelled { lease, .. } | Fact::DeadlinePassed { lease } => match lease {
+            Fact::Completed(fact::Completed { attempt, .. }) => Ended::Attempt(*attempt),
+            Fact::Failed(fact::Failed { lease, .. })
+            | Fact::TimedOut(fact::TimedOut { lease, .. })
+            | Fact::LeaseExpired(fact::LeaseExpired { lease, .. })
+            | Fact::Delayed(fact::Delayed { lease, .. })
+            | Fact::Released(fact::Released { lease, .. })
+            | Fact::Orphaned(fact::Orphaned { lease, .. })
+            | Fact::Breached(fact::Breached { lease, .. })
+            | Fact::CancelAcknowledged(fact::CancelAcknowledged { lease, .. })
+            | Fact::Revoked(fact::Revoked { lease, .. }) => Ended::Lease(lease),
+            Fact::Suspended(fact::Suspended { suspension, .. }) => Ended::Lease(&suspension.lease),
+            Fact::Cancelled(fact::Cancelled { lease, .. })
+            | Fact::DeadlinePassed(fact::DeadlinePassed { lease }) => match lease {
                 Some(lease) => Ended::Lease(lease),
                 None => Ended::No,
             },
             Fact::Submitted { .. }
-            | Fact::DelayOver
+            | Fact::DelayOver(fact::DelayOver)
             | Fact::Claimed { .. }
             | Fact::CancelRequested { .. }
-            | Fact::StartByPassed
+            | Fact::StartByPassed(fact::StartByPassed)
             | Fact::Rescheduled { .. }
             | Fact::Debounced { .. }
             | Fact::Replayed { .. }
@@ -291,7 +299,7 @@ impl Replay {
             | Fact::LimitReached { .. }
             | Fact::BudgetReset { .. }
             | Fact::Adopted { .. }
-            | Fact::EndAwaited
+            | Fact::EndAwaited(fact::EndAwaited)
             | Fact::Reopened { .. }
             | Fact::ReplayedWaitingDependencies { .. } => Ended::No,
         };
@@ -310,7 +318,7 @@ impl Replay {
             Ended::Lease(lease) => open == Some(lease.id) && lease.epoch == self.epoch,
         };
         let live = self.live.take();
-        if let Fact::Breached { next: Next::Suspended, .. } = fact {
+        if let Fact::Breached(fact::Breached { next: Next::Suspended, .. }) = fact {
             self.breached = live;
         }
         match current {
@@ -322,25 +330,25 @@ impl Replay {
     /// Counts retries, interruptions and generations, and follows the priority.
     fn count(&mut self, fact: &Fact) {
         match fact {
-            Fact::Failed { next, .. } | Fact::TimedOut { next, .. } => {
+            Fact::Failed(fact::Failed { next, .. }) | Fact::TimedOut(fact::TimedOut { next, .. }) => {
                 self.retries += u32::from(!matches!(next, Next::Terminal(_)));
             }
-            Fact::LeaseExpired { next, .. } => {
+            Fact::LeaseExpired(fact::LeaseExpired { next, .. }) => {
                 self.interruptions += u32::from(!matches!(next, Next::Terminal(_)));
             }
-            Fact::Replayed { generation }
-            | Fact::ReplayedWaitingDependencies { generation }
-            | Fact::Reopened { generation, .. } => {
+            Fact::Replayed(fact::Replayed { generation })
+            | Fact::ReplayedWaitingDependencies(fact::ReplayedWaitingDependencies { generation })
+            | Fact::Reopened(fact::Reopened { generation, .. }) => {
                 (self.retries, self.interruptions, self.generation) = (0, 0, *generation);
                 self.interruptions_before_progress = 0;
             }
-            Fact::Prioritised { to, .. } => self.priority = Some(*to),
+            Fact::Prioritised(fact::Prioritised { to, .. }) => self.priority = Some(*to),
             Fact::Stepped { .. } => self.interruptions_before_progress = self.interruptions,
-            Fact::Resumed { steps, .. } if !steps.is_empty() => {
+            Fact::Resumed(fact::Resumed { steps, .. }) if !steps.is_empty() => {
                 self.interruptions_before_progress = self.interruptions;
             }
             Fact::Submitted { .. }
-            | Fact::DelayOver
+            | Fact::DelayOver(fact::DelayOver)
             | Fact::Claimed { .. }
             | Fact::Completed { .. }
             | Fact::Delayed { .. }
@@ -351,7 +359,7 @@ impl Replay {
             | Fact::CancelAcknowledged { .. }
             | Fact::CancelRequested { .. }
             | Fact::DeadlinePassed { .. }
-            | Fact::StartByPassed
+            | Fact::StartByPassed(fact::StartByPassed)
             | Fact::Rescheduled { .. }
             | Fact::Debounced { .. }
             | Fact::Progressed { .. }
@@ -396,7 +404,7 @@ impl Replay {
             | Fact::Spent { .. }
             | Fact::LimitReached { .. }
             | Fact::Adopted { .. }
-            | Fact::EndAwaited
+            | Fact::EndAwaited(fact::EndAwaited)
             | Fact::BudgetReset { .. } => {}
         }
     }
@@ -404,17 +412,19 @@ impl Replay {
     /// Follows the edges into the execution and the number of its children.
     fn join(&mut self, fact: &Fact) {
         match fact {
-            Fact::SubmittedWaitingDependencies { upstreams } => self.upstreams = *upstreams,
-            Fact::Wired { upstreams, children, .. } => {
+            Fact::SubmittedWaitingDependencies(fact::SubmittedWaitingDependencies { upstreams }) => {
+                self.upstreams = *upstreams
+            }
+            Fact::Wired(fact::Wired { upstreams, children, .. }) => {
                 self.upstreams += upstreams;
                 self.children += children;
             }
-            Fact::UpstreamChanged { edges } => self.set_edges(edges),
-            Fact::Joined { edges, decision, .. } => {
+            Fact::UpstreamChanged(fact::UpstreamChanged { edges }) => self.set_edges(edges),
+            Fact::Joined(fact::Joined { edges, decision, .. }) => {
                 self.set_edges(edges);
                 self.decision = *decision;
             }
-            Fact::Reopened { edges, .. } => {
+            Fact::Reopened(fact::Reopened { edges, .. }) => {
                 self.set_edges(edges);
                 self.decision = GroupDecision::Pending;
             }

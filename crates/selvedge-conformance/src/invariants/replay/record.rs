@@ -5,7 +5,7 @@
 //! a second time and compared with the events, and in the end with the rows.
 
 use selvedge_core::execution::RecordSummary;
-use selvedge_core::fact::{Next, SuspensionNotice};
+use selvedge_core::fact::{self, Next, SuspensionNotice};
 use selvedge_core::log::Event;
 use selvedge_core::signal::Effect;
 use selvedge_core::state::StateName;
@@ -109,20 +109,22 @@ impl Recorded {
 
     fn apply(&mut self, event: &Event, to: Option<StateName>) -> Vec<String> {
         match &event.fact {
-            Fact::Suspended { suspension, next, .. } => self.suspend(suspension, *next, event.at),
-            Fact::Signalled { number, name, source, waitpoint, bytes, effect } => {
+            Fact::Suspended(fact::Suspended { suspension, next, .. }) => {
+                self.suspend(suspension, *next, event.at)
+            }
+            Fact::Signalled(fact::Signalled { number, name, source, waitpoint, bytes, effect }) => {
                 let (name, source, waitpoint) = (name.clone(), source.clone(), waitpoint.clone());
                 let (number, bytes, effect, at) = (*number, *bytes, *effect, event.at);
                 self.signal(LoggedSignal { number, name, source, waitpoint, at, bytes, effect, taken: None })
             }
-            Fact::Noticed { notice } => self.notice(*notice, event.at),
-            Fact::Resumed { suspension, by, signals, steps } => {
+            Fact::Noticed(fact::Noticed { notice }) => self.notice(*notice, event.at),
+            Fact::Resumed(fact::Resumed { suspension, by, signals, steps }) => {
                 self.resume(*suspension, *by, (signals, steps), event.at)
             }
-            Fact::SuspensionTimedOut { suspension, on_timeout, next } => {
+            Fact::SuspensionTimedOut(fact::SuspensionTimedOut { suspension, on_timeout, next }) => {
                 self.time_out(*suspension, *on_timeout, *next, event.at)
             }
-            Fact::WaitpointCreated { waitpoint, name, source, expires_at } => {
+            Fact::WaitpointCreated(fact::WaitpointCreated { waitpoint, name, source, expires_at }) => {
                 let (id, name, source, expires_at) = (*waitpoint, name.clone(), source.clone(), *expires_at);
                 let (created_at, state) = (event.at, WaitpointState::Open);
                 let issue = 0;
@@ -136,14 +138,18 @@ impl Recorded {
                     issue,
                 })
             }
-            Fact::WaitpointExpired { waitpoint, .. } => {
+            Fact::WaitpointExpired(fact::WaitpointExpired { waitpoint, .. }) => {
                 let is_needed =
                     self.resumed_at != Some(event.at) && to.is_none_or(|to| to.outcome().is_none());
                 self.expire(*waitpoint, event.at, is_needed)
             }
-            Fact::WaitpointRevoked { waitpoint, .. } => self.close(*waitpoint, WaitpointState::Revoked),
-            Fact::WaitpointReissued { waitpoint, expires_at, .. } => self.reissue(*waitpoint, *expires_at),
-            Fact::Stepped { name, attempt, duration_ms, bytes, .. } => {
+            Fact::WaitpointRevoked(fact::WaitpointRevoked { waitpoint, .. }) => {
+                self.close(*waitpoint, WaitpointState::Revoked)
+            }
+            Fact::WaitpointReissued(fact::WaitpointReissued { waitpoint, expires_at, .. }) => {
+                self.reissue(*waitpoint, *expires_at)
+            }
+            Fact::Stepped(fact::Stepped { name, attempt, duration_ms, bytes, .. }) => {
                 let started_at = event.at.minus_ms(*duration_ms);
                 let step = LoggedStep {
                     recorded_at: Some(event.at),
@@ -160,18 +166,18 @@ impl Recorded {
                 (self.opened_at, self.resumed_by) = (event.at, None);
                 vec![]
             }
-            Fact::Breached { suspension: Some(suspension), .. } => self.breach(suspension),
-            Fact::DelayOver
+            Fact::Breached(fact::Breached { suspension: Some(suspension), .. }) => self.breach(suspension),
+            Fact::DelayOver(fact::DelayOver)
             | Fact::Held { .. }
             | Fact::Admitted { .. }
             | Fact::GateConfigured { .. }
             | Fact::GateRemoved { .. }
-            | Fact::Breached { suspension: None, .. }
+            | Fact::Breached(fact::Breached { suspension: None, .. })
             | Fact::Spent { .. }
             | Fact::LimitReached { .. }
             | Fact::BudgetReset { .. }
             | Fact::Adopted { .. }
-            | Fact::EndAwaited
+            | Fact::EndAwaited(fact::EndAwaited)
             | Fact::Claimed { .. }
             | Fact::Completed { .. }
             | Fact::Failed { .. }
@@ -185,7 +191,7 @@ impl Recorded {
             | Fact::CancelAcknowledged { .. }
             | Fact::CancelRequested { .. }
             | Fact::DeadlinePassed { .. }
-            | Fact::StartByPassed
+            | Fact::StartByPassed(fact::StartByPassed)
             | Fact::Rescheduled { .. }
             | Fact::Debounced { .. }
             | Fact::Progressed { .. }

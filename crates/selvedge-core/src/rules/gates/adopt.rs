@@ -5,7 +5,7 @@
 //! execution gives its slot back like any other. A crash in the middle leaves the lane due: a reconciler continues, and
 //! an execution that has a slot already is left as it is.
 
-use crate::fact::Fact;
+use crate::fact::{self, Fact};
 use crate::gate::draws::lane_gate;
 use crate::gate::{Adoption, Gate, GateKind, GateName};
 use crate::rows::Needs;
@@ -66,7 +66,7 @@ impl Rule for Adopt {
             if !row.is_some_and(|row| self.adopts(row, work)) {
                 continue;
             }
-            let fact = Fact::Adopted { gate: self.lane.clone() };
+            let fact = Fact::Adopted(fact::Adopted { gate: self.lane.clone() });
             work.apply(*id, fact, None, |row| row.detail.slots.lane = Some(self.lane.name.clone()));
             work.change_gate(&self.lane, |gate| gate.active += 1);
             adopted += 1;

@@ -4,7 +4,7 @@
 use super::needs::lock_gate;
 use super::release::{CHUNK, release};
 use super::{record_held, whole};
-use crate::fact::{Fact, Failure, Next};
+use crate::fact::{self, Fact, Failure, Next};
 use crate::gate::draws::{draws_on, part_of};
 use crate::gate::{Amounts, Config, DIMENSIONS_MAX, Gate, GateKind, GateName, LedgerEntry, OnHard, add};
 use crate::name::{KEY_LIMIT, NAME_LIMIT};
@@ -99,12 +99,18 @@ impl Spend {
             }
         });
         work.add_to_ledger(LedgerEntry { gate: name.id(), period, execution, spent: self.usage.clone() });
-        let fact = Fact::Spent { gate: name.clone(), execution, amounts: self.usage.clone() };
+        let fact = Fact::Spent(fact::Spent { gate: name.clone(), execution, amounts: self.usage.clone() });
         work.emit_about(self.namespace, execution, fact, None);
         for (reached, hard) in [(soft, false), (hard, true)] {
             for (dimension, limit) in reached {
                 let used = work.gate(&name).state.used.get(&dimension).copied().unwrap_or_default();
-                let fact = Fact::LimitReached { gate: name.clone(), dimension, limit, used, hard };
+                let fact = Fact::LimitReached(fact::LimitReached {
+                    gate: name.clone(),
+                    dimension,
+                    limit,
+                    used,
+                    hard,
+                });
                 work.emit(self.namespace, fact, None);
             }
         }
@@ -254,7 +260,7 @@ pub fn reset(name: &GateName, actor: Option<Name>, work: &mut Work) {
         gate.due_at = gate.state.resets_at;
     });
     let period = work.gate(name).state.period;
-    work.emit(name.namespace, Fact::BudgetReset { gate: name.clone(), period }, actor);
+    work.emit(name.namespace, Fact::BudgetReset(fact::BudgetReset { gate: name.clone(), period }), actor);
 }
 
 /// Resets the usage of a budget.
@@ -342,12 +348,12 @@ impl Rule for Breach {
             // The worker was asked to cancel the execution, and loses its lease here.
             OnHard::Fail | OnHard::Suspend if row.detail.cancel.is_some() => {
                 let next = Next::Terminal(Outcome::Cancelled);
-                let fact = Fact::Breached { lease, gate, next, suspension: None };
+                let fact = Fact::Breached(fact::Breached { lease, gate, next, suspension: None });
                 work.apply(row.id, fact, None, |row| follow(row, next));
             }
             OnHard::Fail => {
                 let next = Next::Terminal(Outcome::Failed);
-                let fact = Fact::Breached { lease, gate, next, suspension: None };
+                let fact = Fact::Breached(fact::Breached { lease, gate, next, suspension: None });
                 work.apply(row.id, fact, None, |row| {
                     follow(row, next);
                     row.detail.error = Some(Failure { message, class: FailureClass::Permanent });
@@ -372,7 +378,12 @@ impl Rule for Breach {
                     waits: vec![wait],
                 };
                 let next = Next::Suspended;
-                let fact = Fact::Breached { lease, gate, next, suspension: Some(suspension.clone()) };
+                let fact = Fact::Breached(fact::Breached {
+                    lease,
+                    gate,
+                    next,
+                    suspension: Some(suspension.clone()),
+                });
                 // The execution waits for the budget like a held one.
                 record_held(work, &row, &self.gate);
                 work.apply(row.id, fact, None, |row| {

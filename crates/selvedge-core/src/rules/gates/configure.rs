@@ -3,7 +3,7 @@
 use super::adopt::begin_count;
 use super::budget::{request_stop, without_usage};
 use super::release::{CHUNK, release};
-use crate::fact::Fact;
+use crate::fact::{self, Fact};
 use crate::gate::patch::ConfigPatch;
 use crate::gate::{Config, Gate, GateKind, GateName, OnHard};
 use crate::rows::{HeldBy, Needs};
@@ -84,8 +84,8 @@ impl Rule for Configure {
         let created = before.config.is_none();
         if before.config != config {
             let fact = match config {
-                Some(_) => Fact::GateConfigured { gate: self.gate.clone() },
-                None => Fact::GateRemoved { gate: self.gate.clone() },
+                Some(_) => Fact::GateConfigured(fact::GateConfigured { gate: self.gate.clone() }),
+                None => Fact::GateRemoved(fact::GateRemoved { gate: self.gate.clone() }),
             };
             let now = work.now();
             let period = |config: &Option<Config>| config.as_ref().and_then(|config| config.period_ms);

@@ -1,7 +1,7 @@
 //! Holding: an execution that a gate refuses leaves the claim order until the gate releases it.
 
 use super::{BUDGET_CHECK_MS, check_by, is_finite, record_held};
-use crate::fact::Fact;
+use crate::fact::{self, Fact};
 use crate::gate::{GateKind, GateName, Shut};
 use crate::state::State;
 use crate::{ExecutionId, Work};
@@ -9,7 +9,7 @@ use crate::{ExecutionId, Work};
 /// Holds an execution that a gate refuses.
 pub fn hold(work: &mut Work, id: ExecutionId, name: GateName, shut: &Shut) {
     let opens_at = shut.until.filter(is_finite);
-    let fact = Fact::Held { reason: shut.describe(&name), gate: name.clone(), until: opens_at };
+    let fact = Fact::Held(fact::Held { reason: shut.describe(&name), gate: name.clone(), until: opens_at });
     let check_at = match name.kind {
         // A configuration change may open all parts of a budget at once, without locking them.
         GateKind::Budget => Some(work.now().plus_ms(BUDGET_CHECK_MS)),

@@ -6,7 +6,7 @@
 use super::check_by;
 use super::release::CHECK_AGAIN_MS;
 use crate::Work;
-use crate::fact::Fact;
+use crate::fact::{self, Fact};
 use crate::gate::GateName;
 use crate::gate::draws::fairness_line_of;
 use crate::state::State;
@@ -29,7 +29,7 @@ pub(super) fn line_up(work: &mut Work, opened: Vec<GateName>) {
             work.mark_passed_over(class);
         }
         let reason = format!("another with its {line} comes first");
-        let fact = Fact::Held { gate: line.clone(), reason, until: None };
+        let fact = Fact::Held(fact::Held { gate: line.clone(), reason, until: None });
         work.apply(id, fact, None, |row| row.state = State::Held(line.clone().into()));
         work.add_held(line.id(), id);
         changed_lines.push(line);
@@ -49,7 +49,9 @@ pub fn move_up(work: &mut Work, line: &GateName) {
         }
         return;
     };
-    work.apply(id, Fact::Admitted { gate: line.clone() }, None, |row| row.state = State::Waiting);
+    work.apply(id, Fact::Admitted(fact::Admitted { gate: line.clone() }), None, |row| {
+        row.state = State::Waiting
+    });
     work.make_head(id, line);
     // The last loaded execution is withheld if the line may have more: after its claim, no loaded execution could move
     // up.

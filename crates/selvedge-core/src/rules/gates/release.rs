@@ -3,7 +3,7 @@
 
 use super::{BUDGET_CHECK_MS, is_finite, lines, whole};
 use crate::execution::ClaimOrder;
-use crate::fact::{Fact, SuspensionNotice};
+use crate::fact::{self, Fact, SuspensionNotice};
 use crate::gate::draws::{counts_elsewhere, own_limit, own_reserve};
 use crate::gate::{Config, Gate, GateKind, GateName, Looked, Promise, add};
 use crate::rules::suspend;
@@ -187,7 +187,9 @@ fn release_one(work: &mut Work, row: &Execution, name: &GateName) -> bool {
             suspend::notice(work, row.id, suspension, (SuspensionNotice::Gate, ResumedBy::Condition), None);
         }
         _ => {
-            work.apply(row.id, Fact::Admitted { gate: name.clone() }, None, |row| row.state = State::Waiting);
+            work.apply(row.id, Fact::Admitted(fact::Admitted { gate: name.clone() }), None, |row| {
+                row.state = State::Waiting
+            });
             work.keep_place(row.id, row.ready_order);
         }
     }

@@ -1,7 +1,7 @@
 //! The calls of operators: create, change and delete a webhook, rotate its secret, replay a delivery.
 
 use super::existing;
-use crate::fact::{Fact, WebhookChange};
+use crate::fact::{self, Fact, WebhookChange};
 use crate::gate::patch::Change;
 use crate::rows::Needs;
 use crate::rule::{Phase, Profile, Rule};
@@ -115,7 +115,7 @@ impl Rule for ConfigureWebhook {
 
 impl ConfigureWebhook {
     fn emit(&self, work: &mut Work, change: WebhookChange) {
-        let fact = Fact::WebhookChanged { webhook: self.name.name.clone(), change };
+        let fact = Fact::WebhookChanged(fact::WebhookChanged { webhook: self.name.name.clone(), change });
         work.emit(self.name.namespace, fact, Some(self.actor.clone()));
     }
 
@@ -240,7 +240,7 @@ impl Rule for RotateWebhookSecret {
         detail.generation += 1;
         work.put_webhook(webhook);
         let change = WebhookChange::SecretRotated { grace_ms: self.grace_ms };
-        let fact = Fact::WebhookChanged { webhook: self.name.name.clone(), change };
+        let fact = Fact::WebhookChanged(fact::WebhookChanged { webhook: self.name.name.clone(), change });
         work.emit(self.name.namespace, fact, Some(self.actor.clone()));
         Ok(RotatedSecret { webhook: existing(work, &self.name)?, key })
     }

@@ -1,6 +1,6 @@
 //! The work of the server that owns a webhook: take and renew the lease, and record what was delivered.
 
-use crate::fact::{Fact, WebhookChange};
+use crate::fact::{self, Fact, WebhookChange};
 use crate::rows::Needs;
 use crate::rule::{Phase, Profile, Rule};
 use crate::text::shortened;
@@ -189,7 +189,7 @@ impl Rule for RecordDeliveries {
             work.prune_deliveries(webhook.detail.id, kept);
         }
         let emit = |work: &mut Work, change| {
-            let fact = Fact::WebhookChanged { webhook: self.name.name.clone(), change };
+            let fact = Fact::WebhookChanged(fact::WebhookChanged { webhook: self.name.name.clone(), change });
             work.emit(self.name.namespace, fact, None);
         };
         if self.missed > 0 {

@@ -1,7 +1,7 @@
 //! The rows of a page of the log.
 
 use crate::request::times;
-use selvedge_core::fact::{EventBody, Fact};
+use selvedge_core::fact::{self, EventBody, Fact};
 use selvedge_core::history::{attempt_end, attempt_outcome};
 use selvedge_core::log::{Cursor, Event, Mark, UNREADABLE, check, unpack};
 use selvedge_core::{ExecutionId, FlowId, NamespaceId, Timestamp};
@@ -111,7 +111,7 @@ fn add_events(entry: i64, check: u32, facts: &[Event], events: &mut Vec<Projecte
 fn add_attempt(event: &Event, attempts: &mut Attempts) {
     let Some(execution) = event.execution else { return };
     let namespace = event.namespace;
-    if let Fact::Claimed { lease, .. } = &event.fact {
+    if let Fact::Claimed(fact::Claimed { lease, .. }) = &event.fact {
         let (attempt, at) = (lease.attempt(), event.at);
         let start = Some(ProjectedStart { lease: lease.clone(), at });
         let began = ProjectedAttempt { execution, attempt, namespace, start, end: None };
