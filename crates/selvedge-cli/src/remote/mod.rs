@@ -2,7 +2,7 @@
 
 mod profiles;
 
-pub use profiles::{Profile, Profiles};
+pub use profiles::{Profiles, ServerProfile};
 
 use crate::failure::Failure;
 use crate::terminal::{ColorChoice, Output, confirm};
@@ -117,7 +117,7 @@ impl Remote {
         let profile = Profiles::load()?.choose(self.profile.as_deref())?;
         // A key belongs to its server: that of a profile is not sent to another one.
         let is_own = self.server.is_none() || self.server == profile.server;
-        let profile = if is_own { profile } else { Profile::default() };
+        let profile = if is_own { profile } else { ServerProfile::default() };
         let server = self.server.clone().or(profile.server).unwrap_or_else(|| DEFAULT_SERVER.into());
         let options = Options {
             key: self.key.clone().or(profile.key),

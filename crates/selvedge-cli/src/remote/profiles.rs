@@ -25,13 +25,13 @@ pub struct Profiles {
     pub profile: Option<String>,
     /// The profiles by name.
     #[serde(default)]
-    pub profiles: BTreeMap<String, Profile>,
+    pub profiles: BTreeMap<String, ServerProfile>,
 }
 
 /// A named server.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Profile {
+pub struct ServerProfile {
     /// The address of the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
@@ -94,8 +94,8 @@ impl Profiles {
     }
 
     /// Returns the profile of this name, the chosen one if there is no name, or an empty one if none is chosen.
-    pub fn choose(&self, name: Option<&str>) -> Result<Profile, Failure> {
-        let Some(name) = name.or(self.profile.as_deref()) else { return Ok(Profile::default()) };
+    pub fn choose(&self, name: Option<&str>) -> Result<ServerProfile, Failure> {
+        let Some(name) = name.or(self.profile.as_deref()) else { return Ok(ServerProfile::default()) };
         self.profiles.get(name).cloned().ok_or_else(|| self.unknown(name))
     }
 

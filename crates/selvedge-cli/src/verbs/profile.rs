@@ -1,7 +1,7 @@
 //! `selvedge profile`: names servers, so that other commands need no address and no key.
 
 use crate::failure::Failure;
-use crate::remote::{Profile, Profiles, Remote};
+use crate::remote::{Profiles, Remote, ServerProfile};
 use crate::terminal::{Table, confirm};
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -62,7 +62,7 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command.unwrap_or(Command::List) {
         Command::List => list(&profiles, remote),
         Command::Set { name } => {
-            let profile = Profile {
+            let profile = ServerProfile {
                 server: remote.server.clone(),
                 key: remote.key.clone(),
                 namespace: remote.namespace.clone(),

@@ -23,7 +23,7 @@ const USE_INTERVAL: Duration = Duration::from_secs(60);
 const KEYS_MAX: usize = 10_000;
 
 /// A key that was found in the store.
-pub struct Entry {
+pub struct CachedKey {
     /// The holder of the key.
     pub principal: Principal,
     pub digest: KeyDigest,
@@ -48,14 +48,14 @@ pub struct LookupStart {
 /// The cache of keys.
 pub struct Keys {
     began: Instant,
-    entries: RwLock<HashMap<KeyDigest, Arc<Entry>>>,
+    entries: RwLock<HashMap<KeyDigest, Arc<CachedKey>>>,
     /// The number of revocations through this server.
     revocations: AtomicU64,
     /// Keys whose use is not recorded yet.
     used: Mutex<BTreeSet<ApiKeyId>>,
 }
 
-impl Entry {
+impl CachedKey {
     /// Makes the entry believed no more, also by the connections that remember it.
     fn end(&self) {
         self.believed_until.store(0, Ordering::Release);
@@ -78,18 +78,18 @@ impl Keys {
     }
 
     /// Returns the entry of a key that is still believed.
-    pub fn get(&self, digest: &KeyDigest) -> Option<Arc<Entry>> {
+    pub fn get(&self, digest: &KeyDigest) -> Option<Arc<CachedKey>> {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
         entries.get(digest).filter(|entry| self.is_believed(entry)).cloned()
     }
 
     /// Reports whether an entry is still believed.
-    pub fn is_believed(&self, entry: &Entry) -> bool {
+    pub fn is_believed(&self, entry: &CachedKey) -> bool {
         self.now() < entry.believed_until.load(Ordering::Acquire)
     }
 
     /// Reports whether the caller should look the key of this entry up again. Tells only one caller so.
-    pub fn should_refresh(&self, entry: &Entry) -> bool {
+    pub fn should_refresh(&self, entry: &CachedKey) -> bool {
         self.now() >= entry.refresh_at.load(Ordering::Relaxed)
             && !entry.refreshing.swap(true, Ordering::AcqRel)
     }
@@ -108,7 +108,7 @@ impl Keys {
         principal: Principal,
         left: Option<Duration>,
         start: LookupStart,
-    ) -> Option<Arc<Entry>> {
+    ) -> Option<Arc<CachedKey>> {
         let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
         // Compared under the lock that `forget` takes after it has counted its revocation.
         if self.revocations.load(Ordering::Acquire) != start.revocations {
@@ -119,7 +119,7 @@ impl Keys {
         }
         let known = entries.get(&digest).filter(|entry| entry.principal.is_same(&principal)).cloned();
         let entry = known.unwrap_or_else(|| {
-            let entry = Arc::new(Entry {
+            let entry = Arc::new(CachedKey {
                 principal,
                 digest,
                 believed_until: AtomicU64::new(0),
@@ -142,7 +142,7 @@ impl Keys {
     }
 
     /// Ends the refresh of an entry that could not be looked up again: another request may try.
-    pub fn end_refresh(&self, entry: &Entry) {
+    pub fn end_refresh(&self, entry: &CachedKey) {
         entry.refreshing.store(false, Ordering::Release);
     }
 
@@ -156,7 +156,7 @@ impl Keys {
     }
 
     /// Counts a request of a key. Returns the time until the next second if this one has had `limit` requests.
-    pub fn count_request(&self, entry: &Entry, limit: u32) -> Option<Duration> {
+    pub fn count_request(&self, entry: &CachedKey, limit: u32) -> Option<Duration> {
         let now = self.now();
         let second = (now / 1000) << 32;
         let count = |counted: u64| match counted & !u64::from(u32::MAX) == second {
@@ -168,7 +168,7 @@ impl Keys {
     }
 
     /// Notes the use of a key. Returns true if the caller should record the noted uses: at most once a minute for a key.
-    pub fn note_use(&self, entry: &Entry) -> bool {
+    pub fn note_use(&self, entry: &CachedKey) -> bool {
         let Some(id) = entry.principal.id else { return false };
         let (now, at) = (self.now(), entry.record_use_at.load(Ordering::Relaxed));
         let next = now + USE_INTERVAL.as_millis() as u64;
@@ -197,7 +197,7 @@ impl Keys {
 pub struct Connection {
     /// The address of the peer.
     pub peer: SocketAddr,
-    last: Mutex<Option<(HeaderValue, Arc<Entry>)>>,
+    last: Mutex<Option<(HeaderValue, Arc<CachedKey>)>>,
 }
 
 impl Connection {
@@ -207,13 +207,13 @@ impl Connection {
     }
 
     /// Returns the entry of the last request if this one has the same credentials.
-    pub fn remembered(&self, credentials: &HeaderValue) -> Option<Arc<Entry>> {
+    pub fn remembered(&self, credentials: &HeaderValue) -> Option<Arc<CachedKey>> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.as_ref().filter(|(known, _)| known == credentials).map(|(_, entry)| entry.clone())
     }
 
     /// Remembers the entry of a request.
-    pub fn remember(&self, credentials: &HeaderValue, entry: &Arc<Entry>) {
+    pub fn remember(&self, credentials: &HeaderValue, entry: &Arc<CachedKey>) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         *last = Some((credentials.clone(), entry.clone()));
     }
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
     use selvedge_core::Role;
 
-    fn keep(keys: &Keys, digest: KeyDigest, role: &str) -> Option<Arc<Entry>> {
+    fn keep(keys: &Keys, digest: KeyDigest, role: &str) -> Option<Arc<CachedKey>> {
         let mut principal = Principal::administrator();
         principal.role = Role::parse(role).expect("is a role");
         keys.keep(digest, principal, None, keys.begin_lookup())

@@ -28,14 +28,14 @@ use crate::wire::problem::{Code, Problem};
 use crate::{AppState, WebhookOptions};
 use axum::extract::{FromRequestParts, Request};
 use axum::http::{HeaderValue, header, request::Parts};
-use cache::{Entry, Keys};
+use cache::{CachedKey, Keys};
 use principal::{HEADER, Picked, Principal, namespace_required, pick_without_keys};
 use selvedge_core::api_key::{ApiKey, KeyDigest, KeyText};
 use selvedge_core::bulk_job::{BulkJob, BulkJobAction};
 use selvedge_core::web_session::SessionKey;
 use selvedge_core::{Name, Permission, Role};
 use selvedge_engine::{Engine, Error, Namespace, Namespaces, ServerDefaults};
-use session::Session;
+use session::BrowserSession;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -132,7 +132,7 @@ impl Auth {
     }
 
     /// Returns the entry of the administrator's key, if it has this digest. The store is not asked.
-    fn admin_entry(&self, digest: KeyDigest) -> Option<Arc<Entry>> {
+    fn admin_entry(&self, digest: KeyDigest) -> Option<Arc<CachedKey>> {
         self.options.admin_key.as_ref().filter(|admin| admin.digest.matches(&digest))?;
         loop {
             let start = self.keys.begin_lookup();
@@ -144,7 +144,7 @@ impl Auth {
     }
 
     /// Looks a key up in the store. None if it is unknown, revoked or expired.
-    async fn look_up(&self, digest: KeyDigest, engine: &Engine) -> Result<Option<Arc<Entry>>, Error> {
+    async fn look_up(&self, digest: KeyDigest, engine: &Engine) -> Result<Option<Arc<CachedKey>>, Error> {
         if let Some(entry) = self.admin_entry(digest) {
             return Ok(Some(entry));
         }
@@ -164,7 +164,7 @@ impl Auth {
     }
 
     /// Looks a key up again and forgets it if it is not valid any more.
-    async fn refresh(&self, entry: &Entry, engine: &Engine) {
+    async fn refresh(&self, entry: &CachedKey, engine: &Engine) {
         match self.look_up(entry.digest, engine).await {
             Ok(Some(_)) => {}
             Ok(None) => self.keys.forget(&entry.digest),
@@ -246,7 +246,7 @@ pub fn authorize(request: &mut Request, permission: Permission, state: &AppState
 
 /// Checks that the session of a request has a permission.
 fn authorize_session(request: &mut Request, permission: Permission, state: &AppState) -> Access {
-    let Some(session) = Session::read(request.headers(), state) else {
+    let Some(session) = BrowserSession::read(request.headers(), state) else {
         let detail = "there is no key; send it in the header Authorization: Bearer KEY";
         return Access::Refused(Problem::new(Code::Unauthorized, detail));
     };
@@ -295,7 +295,7 @@ impl Lookup {
 }
 
 /// Attaches a known caller to the request, if it has the permission.
-fn grant(request: &mut Request, entry: Arc<Entry>, permission: Permission, state: &AppState) -> Access {
+fn grant(request: &mut Request, entry: Arc<CachedKey>, permission: Permission, state: &AppState) -> Access {
     let role = entry.principal.role;
     if !role.has(permission) {
         let detail = format!(
@@ -362,7 +362,7 @@ pub struct Caller {
     /// Interval of keep-alive comments on a silent event stream.
     pub keep_alive: Duration,
     /// The caller's key; none on a server without keys.
-    key: Option<Arc<Entry>>,
+    key: Option<Arc<CachedKey>>,
     state: AppState,
 }
 
@@ -399,7 +399,7 @@ impl FromRequestParts<AppState> for WorkerCaller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
-        let key = parts.extensions.get::<Arc<Entry>>().cloned();
+        let key = parts.extensions.get::<Arc<CachedKey>>().cloned();
         let (namespace, actor) = match &key {
             Some(entry) => match entry.principal.pick(&parts.headers, &state.engine).await? {
                 Picked::One(namespace) => (namespace, entry.principal.name.clone()),

@@ -29,7 +29,7 @@ const COOKIE: &str = "selvedge-session";
 const LIFE_MS: i64 = 12 * 3600 * 1000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Session {
+pub struct BrowserSession {
     pub digest: KeyDigest,
     /// The time of its end.
     expires_at: Timestamp,
@@ -37,18 +37,18 @@ pub struct Session {
     pub namespace: Option<Name>,
 }
 
-impl Session {
+impl BrowserSession {
     /// Reads the session of a request. None if there is no cookie, or one that was not issued here or has expired.
-    pub fn read(headers: &HeaderMap, state: &AppState) -> Option<Session> {
+    pub fn read(headers: &HeaderMap, state: &AppState) -> Option<BrowserSession> {
         let key = state.auth.session_key.as_ref()?;
         let (text, code) = cookie(headers)?.rsplit_once('.')?;
         if !key.verifies(text, code) {
             return None;
         }
-        Session::parse(text, key).filter(|session| session.expires_at > state.engine.store_time())
+        BrowserSession::parse(text, key).filter(|session| session.expires_at > state.engine.store_time())
     }
 
-    fn parse(text: &str, key: &SessionKey) -> Option<Session> {
+    fn parse(text: &str, key: &SessionKey) -> Option<BrowserSession> {
         let parts: Vec<&str> = text.split('.').collect();
         let ["v2", number, hidden, expires_at, namespace] = parts[..] else { return None };
         let number = Uuid::from_bytes(from_hex(number)?.try_into().ok()?);
@@ -59,7 +59,7 @@ impl Session {
             false => Some(Name::parse("", &namespace, NAME_LIMIT).ok()?),
         };
         let expires_at = Timestamp::from_millis(expires_at.parse().ok()?);
-        Some(Session { digest, expires_at, namespace })
+        Some(BrowserSession { digest, expires_at, namespace })
     }
 
     fn text(&self, key: &SessionKey) -> String {
@@ -79,8 +79,8 @@ impl Session {
     }
 
     /// Returns this session in another namespace.
-    pub fn in_namespace(self, namespace: Option<Name>) -> Session {
-        Session { namespace, ..self }
+    pub fn in_namespace(self, namespace: Option<Name>) -> BrowserSession {
+        BrowserSession { namespace, ..self }
     }
 }
 
@@ -116,7 +116,7 @@ pub async fn sign_in(
     namespace: Option<Name>,
     request: (&HeaderMap, Option<&Arc<Connection>>),
     state: &AppState,
-) -> Result<Session, Problem> {
+) -> Result<BrowserSession, Problem> {
     session_key(state)?;
     let (headers, connection) = request;
     let (auth, digest) = (&state.auth, KeyDigest::of(text));
@@ -145,7 +145,7 @@ pub async fn sign_in(
         check_exists(named, state).await?;
     }
     let expires_at = state.engine.store_time().plus_ms(LIFE_MS);
-    Ok(Session { digest, expires_at, namespace })
+    Ok(BrowserSession { digest, expires_at, namespace })
 }
 
 /// Refuses a namespace that does not exist, in which no page could be shown.
@@ -157,7 +157,7 @@ pub async fn check_exists(namespace: &Name, state: &AppState) -> Result<(), Prob
 }
 
 /// Lets the request act in the namespace of its session, unless it names another one.
-pub fn pick_namespace(request: &mut Request, session: &Session) {
+pub fn pick_namespace(request: &mut Request, session: &BrowserSession) {
     let named = session.namespace.as_ref().map(|name| HeaderValue::from_bytes(name.as_bytes()));
     if let Some(Ok(named)) = named {
         request.headers_mut().entry(HEADER).or_insert(named);
@@ -221,15 +221,15 @@ mod tests {
         let key = Secret::new(vec![1; 32]).expect("the secret is long enough").session_key(b"");
         for namespace in [None, Some(Name::trusted("a ; b"))] {
             let expires_at = Timestamp::from_millis(1_700_000_000_000);
-            let session = Session { digest: KeyDigest::of("key"), expires_at, namespace };
+            let session = BrowserSession { digest: KeyDigest::of("key"), expires_at, namespace };
             let text = session.text(&key);
-            assert_eq!(Session::parse(&text, &key), Some(session.clone()));
+            assert_eq!(BrowserSession::parse(&text, &key), Some(session.clone()));
             assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.'));
             assert!(!text.contains(&to_hex(&session.digest.0)) && text != session.text(&key));
-            assert_eq!(Session::parse(&format!("{text}."), &key), None);
+            assert_eq!(BrowserSession::parse(&format!("{text}."), &key), None);
         }
         for text in ["", "v2", "v2....", "v1.00.0.", "v2.00.zz.0."] {
-            assert_eq!(Session::parse(text, &key), None, "{text}");
+            assert_eq!(BrowserSession::parse(text, &key), None, "{text}");
         }
     }
 

@@ -13,7 +13,7 @@
 mod idle;
 
 use crate::auth;
-use crate::sending::{self, ConnectionRoom, Progress, ResponseRoom, Sent, StreamExecutor};
+use crate::sending::{self, ConnectionRoom, ResponseRoom, SendProgress, Sent, StreamExecutor};
 use crate::shutdown::ShutdownWatch;
 use crate::tls::{HTTP2, Tls};
 use crate::wire::problem::{Code, Problem};
@@ -198,7 +198,7 @@ impl Connection {
                 let mut builder = http1::Builder::new();
                 builder.timer(TokioTimer::new()).header_read_timeout(limits.head_time);
                 builder.max_header_size(limits.head_bytes as usize);
-                let progress = Progress::new();
+                let progress = SendProgress::new();
                 let service = sequential(service, progress.clone(), connection_room);
                 let connection = builder.serve_connection(stream, service);
                 tokio::select! {
@@ -267,7 +267,7 @@ where
         let room = room.clone();
         async move {
             let response = answered.await?;
-            let progress = sending::current_progress().unwrap_or_else(Progress::new);
+            let progress = sending::current_progress().unwrap_or_else(SendProgress::new);
             Ok(sending::until_sent(response, progress, room, true, request_in_progress))
         }
     })
@@ -276,7 +276,7 @@ where
 /// Returns the service of an HTTP/1.1 connection, which sends one response after the other: notes their progress.
 fn sequential<S>(
     service: S,
-    progress: Arc<Progress>,
+    progress: Arc<SendProgress>,
     room: Arc<ConnectionRoom>,
 ) -> impl Service<Request<Incoming>, Response = Response<Sent<()>>, Error = Infallible, Future: Send>
 where

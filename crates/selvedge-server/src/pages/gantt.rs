@@ -1,7 +1,7 @@
 //! The Gantt view of a flow: when each execution waited and ran, drawn to scale, with the critical path.
 
 use super::parts::{duration, empty};
-use super::timeline::{ROWS_MAX, Row, Scale, Span, draw as draw_rows};
+use super::timeline::{Bar, ROWS_MAX, Row, Scale, draw as draw_rows};
 use maud::{Markup, html};
 use selvedge_core::Timestamp;
 use selvedge_core::flow::Flow;
@@ -48,7 +48,7 @@ fn row_of(member: &FlowMember, is_critical: bool, end: Timestamp) -> Row {
     let (state, ended) = (row.state.name(), row.ended_at.unwrap_or(end));
     let started = row.started_at.unwrap_or(ended);
     let waited = duration(started.ms_since(row.submitted_at));
-    let mut spans = vec![Span {
+    let mut bars = vec![Bar {
         from: row.submitted_at,
         to: Some(started),
         state: StateName::Waiting,
@@ -59,7 +59,7 @@ fn row_of(member: &FlowMember, is_critical: bool, end: Timestamp) -> Row {
         let ran = duration(ended.ms_since(started));
         let word = super::parts::words(state.as_str());
         let about = format!("{name}: {word}, {ran} since the start of its first attempt");
-        spans.push(Span { from: started, to: Some(ended), state, label: format!("{word} · {ran}"), about });
+        bars.push(Bar { from: started, to: Some(ended), state, label: format!("{word} · {ran}"), about });
     }
-    Row { label, link: Some(format!("/executions/{}", row.id)), spans, is_critical, ..Row::default() }
+    Row { label, link: Some(format!("/executions/{}", row.id)), bars, is_critical, ..Row::default() }
 }

@@ -3,7 +3,7 @@
 use super::layout::{self, mark, redirect};
 use crate::AppState;
 use crate::auth::Connection;
-use crate::auth::session::{self, Session, check_same_origin};
+use crate::auth::session::{self, BrowserSession, check_same_origin};
 use crate::routes::HandlerResult;
 use crate::wire::body::RequestBody;
 use crate::wire::problem::Problem;
@@ -43,7 +43,7 @@ pub async fn sign_in(
     if !state.auth.is_on() {
         return Ok(redirect("/"));
     }
-    let session = match (key, Session::read(&headers, &state)) {
+    let session = match (key, BrowserSession::read(&headers, &state)) {
         (None, Some(session)) => session.in_namespace(namespace),
         (None, None) => return Ok(form(StatusCode::UNPROCESSABLE_ENTITY, &next, Some("Enter a key."))),
         (Some(key), _) => {

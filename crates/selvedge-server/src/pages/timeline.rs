@@ -1,4 +1,4 @@
-//! Rows of spans drawn to scale: the timeline of an execution and the Gantt view of a flow.
+//! Rows of bars drawn to scale: the timeline of an execution and the Gantt view of a flow.
 
 use super::parts::{clipped, duration, moment, words};
 use maud::{Markup, html};
@@ -14,8 +14,8 @@ const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 170.0;
 const ROW: f64 = 28.0;
 const AXIS: f64 = 26.0;
-/// The least width of a span, so that a short one is visible.
-const SPAN_MIN: f64 = 2.0;
+/// The least width of a bar, so that a short one is visible.
+const BAR_MIN: f64 = 2.0;
 /// The most rows that are drawn.
 pub const ROWS_MAX: usize = 200;
 /// The most characters of a row's label.
@@ -27,14 +27,14 @@ pub struct Row {
     pub label: String,
     /// The address that the row links to.
     pub link: Option<String>,
-    pub spans: Vec<Span>,
+    pub bars: Vec<Bar>,
     /// The marks: a time and its description.
     pub marks: Vec<(Timestamp, String)>,
     /// True if it is on the critical path of a flow.
     pub is_critical: bool,
 }
 
-pub struct Span {
+pub struct Bar {
     pub from: Timestamp,
     /// The end; none if it lasts.
     pub to: Option<Timestamp>,
@@ -110,14 +110,14 @@ fn draw_row(row: &Row, scale: Scale, top: f64) -> Markup {
     let content = html! {
         title { (row.label) }
         text.row-label x="10" y=(top + 18.0) { (clipped(&row.label, LABEL_MAX)) }
-        @for span in &row.spans {
-            @let x = scale.x(span.from);
-            @let width = (scale.x(span.to.unwrap_or(scale.to)) - x).max(SPAN_MIN);
-            g class=(format!("state-{}", span.state.as_str())) {
-                title { (span.about) }
-                rect class=(if is_wait(span.state) { "span waits" } else { "span" }) x=(format!("{x:.1}")) y=(top + 5.0) width=(format!("{width:.1}")) height=(ROW - 10.0) rx="3" {}
-                @if !is_wait(span.state) && width > span.label.chars().count() as f64 * 6.6 + 10.0 {
-                    text.on-span x=(format!("{:.1}", x + 5.0)) y=(top + 18.0) { (span.label) }
+        @for bar in &row.bars {
+            @let x = scale.x(bar.from);
+            @let width = (scale.x(bar.to.unwrap_or(scale.to)) - x).max(BAR_MIN);
+            g class=(format!("state-{}", bar.state.as_str())) {
+                title { (bar.about) }
+                rect class=(if is_wait(bar.state) { "span waits" } else { "span" }) x=(format!("{x:.1}")) y=(top + 5.0) width=(format!("{width:.1}")) height=(ROW - 10.0) rx="3" {}
+                @if !is_wait(bar.state) && width > bar.label.chars().count() as f64 * 6.6 + 10.0 {
+                    text.on-span x=(format!("{:.1}", x + 5.0)) y=(top + 18.0) { (bar.label) }
                 }
             }
         }
@@ -134,7 +134,7 @@ fn draw_row(row: &Row, scale: Scale, top: f64) -> Markup {
     }
 }
 
-/// Reports whether nothing runs in a state: its spans are pale.
+/// Reports whether nothing runs in a state: its bars are pale.
 fn is_wait(state: StateName) -> bool {
     match state {
         StateName::WaitingDependencies | StateName::Waiting | StateName::Delayed | StateName::Held => true,
@@ -201,14 +201,14 @@ impl Life<'_> {
             self.lines.iter().filter_map(|line| state_after(&line.fact).map(|state| (line.at, state)));
         changes.extend(states);
         let ends = changes.iter().skip(1).map(|(at, _)| *at).chain([end]);
-        let spans =
+        let bars =
             changes.iter().zip(ends).filter(|((from, state), to)| to > from && state.outcome().is_none());
-        let spans = spans.map(|((from, state), to)| {
+        let bars = bars.map(|((from, state), to)| {
             let label = words(state.as_str());
             let about = format!("{label} for {}", duration(to.ms_since(*from)));
-            Span { from: *from, to: Some(to), state: *state, label, about }
+            Bar { from: *from, to: Some(to), state: *state, label, about }
         });
-        Row { label: "State".into(), spans: spans.collect(), ..Row::default() }
+        Row { label: "State".into(), bars: bars.collect(), ..Row::default() }
     }
 
     /// Returns the row of the leases: from each claim to the end of its attempt, with a mark where a lease was lost.
@@ -228,7 +228,7 @@ impl Life<'_> {
                         duration(*ttl_ms)
                     );
                     let label = format!("{} · {}", lease.instance, duration(*ttl_ms));
-                    row.spans.push(Span { from: line.at, to: ended, state: StateName::Active, label, about });
+                    row.bars.push(Bar { from: line.at, to: ended, state: StateName::Active, label, about });
                 }
                 Fact::LeaseExpired { .. } => row.marks.push((line.at, "the lease expired".into())),
                 Fact::Orphaned { .. } => row
@@ -238,7 +238,7 @@ impl Life<'_> {
                 _ => {}
             }
         }
-        (!row.spans.is_empty()).then_some(row)
+        (!row.bars.is_empty()).then_some(row)
     }
 
     /// Returns the row of a waitpoint: from its creation to its answer or its end.
@@ -255,8 +255,8 @@ impl Life<'_> {
         };
         let about = format!("waitpoint {}: {word}", waitpoint.name);
         let to = to.or(self.row.ended_at);
-        let span = Span { from: waitpoint.created_at, to, state, label: word.into(), about };
-        Row { label: format!("Wait {}", waitpoint.name), spans: vec![span], ..Row::default() }
+        let bar = Bar { from: waitpoint.created_at, to, state, label: word.into(), about };
+        Row { label: format!("Wait {}", waitpoint.name), bars: vec![bar], ..Row::default() }
     }
 }
 
@@ -282,9 +282,9 @@ fn attempt_row(attempt: &Attempt) -> Row {
         about.push_str(&format!(": {}", headline(&error.message)));
     }
     let label = format!("{} on {worker}", words(outcome));
-    let span = Span { from: attempt.started_at, to: attempt.ended_at, state, label, about };
+    let bar = Bar { from: attempt.started_at, to: attempt.ended_at, state, label, about };
     let label = format!("Attempt {}", attempt.lease.attempt());
-    Row { label, link: None, spans: vec![span], ..Row::default() }
+    Row { label, link: None, bars: vec![bar], ..Row::default() }
 }
 
 fn step_row(step: &Step) -> Row {
@@ -293,8 +293,8 @@ fn step_row(step: &Step) -> Row {
         None => StateName::Suspended,
     };
     let (label, about) = (step.kind.as_str().to_owned(), format!("{} {}", step.kind.as_str(), step.name));
-    let span = Span { from: step.started_at, to: step.recorded_at, state, label, about };
-    Row { label: format!("Step {}", step.name), link: None, spans: vec![span], ..Row::default() }
+    let bar = Bar { from: step.started_at, to: step.recorded_at, state, label, about };
+    Row { label: format!("Step {}", step.name), link: None, bars: vec![bar], ..Row::default() }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The body of a response on its way: pieces that note when their bytes leave, and that keep the room of the response until then.
 
-use super::progress::Progress;
+use super::progress::SendProgress;
 use super::room::{Charge, ConnectionRoom, OpenPlace};
 use axum::body::{Body, HttpBody};
 use axum::response::Response;
@@ -20,7 +20,7 @@ pub struct Sent<T> {
     body: Body,
     /// The part of the body that is not handed over yet.
     rest: Bytes,
-    progress: Arc<Progress>,
+    progress: Arc<SendProgress>,
     room: Arc<ConnectionRoom>,
     /// None for a response of unknown size, whose parts are counted one by one.
     charge: Option<Charge>,
@@ -36,7 +36,7 @@ pub struct Sent<T> {
 /// Prepares a response for sending. `holds_end` is true on HTTP/2.
 pub fn until_sent<T>(
     mut response: Response,
-    progress: Arc<Progress>,
+    progress: Arc<SendProgress>,
     room: Arc<ConnectionRoom>,
     holds_end: bool,
     guard: T,
@@ -127,7 +127,7 @@ impl<T: Unpin> body::Body for Sent<T> {
 /// A part of a body that the HTTP library has.
 pub struct Piece {
     bytes: Bytes,
-    progress: Arc<Progress>,
+    progress: Arc<SendProgress>,
     _charge: Option<Charge>,
     _place: Option<OpenPlace>,
 }

@@ -13,5 +13,5 @@ mod progress;
 mod room;
 
 pub use body::{Sent, until_sent};
-pub use progress::{Progress, StreamExecutor, current_progress};
+pub use progress::{SendProgress, StreamExecutor, current_progress};
 pub use room::{ConnectionRoom, ResponseRoom, charge};

@@ -14,11 +14,11 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 tokio::task_local! {
     /// The progress of the response of the HTTP/2 stream whose task this is.
-    static STREAM: Arc<Progress>;
+    static STREAM: Arc<SendProgress>;
 }
 
 /// The progress of the responses of one HTTP/1.1 connection, or of the one of an HTTP/2 stream.
-pub struct Progress {
+pub struct SendProgress {
     /// The bytes that the library has and has not written.
     unsent: AtomicUsize,
     began: Instant,
@@ -28,9 +28,9 @@ pub struct Progress {
     all_sent: AtomicWaker,
 }
 
-impl Progress {
-    pub fn new() -> Arc<Progress> {
-        Arc::new(Progress {
+impl SendProgress {
+    pub fn new() -> Arc<SendProgress> {
+        Arc::new(SendProgress {
             unsent: AtomicUsize::new(0),
             began: Instant::now(),
             moved_at_ms: AtomicU64::new(0),
@@ -103,7 +103,7 @@ impl Progress {
 }
 
 /// Returns the progress of the HTTP/2 stream whose task calls it.
-pub fn current_progress() -> Option<Arc<Progress>> {
+pub fn current_progress() -> Option<Arc<SendProgress>> {
     STREAM.try_with(Arc::clone).ok()
 }
 
@@ -123,7 +123,7 @@ where
     F::Output: Send,
 {
     fn execute(&self, stream: F) {
-        let progress = Progress::new();
+        let progress = SendProgress::new();
         let StreamExecutor { limit, room, close } = self.clone();
         tokio::spawn(STREAM.scope(progress.clone(), async move {
             if !run_stream(stream, &progress, limit).await {
@@ -149,7 +149,7 @@ where
 }
 
 /// Runs a stream to its end, or drops it, which resets it, when it makes no progress. Returns false then.
-async fn run_stream(stream: impl Future, progress: &Progress, limit: Duration) -> bool {
+async fn run_stream(stream: impl Future, progress: &SendProgress, limit: Duration) -> bool {
     let mut stream = pin!(stream);
     tokio::select! {
         biased;
@@ -181,7 +181,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_response_stalls_after_the_limit_without_a_byte_and_not_while_it_has_nothing_to_send() {
-        let progress = Progress::new();
+        let progress = SendProgress::new();
         assert!(timeout(LIMIT * 3, progress.stalled(LIMIT)).await.is_err(), "it has nothing to send");
         progress.hand_over(10);
         let began = Instant::now();

@@ -10,7 +10,6 @@ const LONG_FILES: &[Exception] = &[
     ("crates/selvedge-core/src/fact/mod.rs", 660, "one variant for each fact; waits for its split by subject"),
     ("crates/selvedge-memory/src/lib.rs", 640, "the reads of all nouns; waits for its split by noun"),
     ("crates/selvedge-postgres/tests/store/plan_cases.rs", 649, "a table: one entry for each statement"),
-    ("crates/selvedge-sqlite/src/store.rs", 630, "the reads of all nouns; waits for its split by noun"),
 ];
 
 /// Functions of more than 80 lines. A place is a path and a name.

@@ -3,7 +3,7 @@
 use crate::openapi::operation::{Operation, operation};
 use crate::openapi::schema::*;
 use crate::openapi::shapes::executions::submitted;
-use crate::openapi::shapes::filter::{Condition, Values, conditions};
+use crate::openapi::shapes::filter::{FilterField, Values, conditions};
 use crate::openapi::shapes::{failure, outcome};
 use crate::routes::BATCH_MAX;
 use crate::wire::problem::Code;
@@ -69,7 +69,7 @@ fn list_executions() -> Operation {
 
 /// Adds the conditions of the filter as parameters.
 fn filters(operation: Operation) -> Operation {
-    conditions().into_iter().fold(operation, |operation, Condition { name, schema, about, values }| {
+    conditions().into_iter().fold(operation, |operation, FilterField { name, schema, about, values }| {
         match values {
             Values::One => operation.query(name, schema, about),
             Values::Joined => operation.joined_query(name, schema, about),

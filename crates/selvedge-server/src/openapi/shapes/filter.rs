@@ -9,7 +9,7 @@ use selvedge_core::state::StateName;
 use selvedge_core::submission::TAGS_LIMIT;
 
 /// A condition of a filter.
-pub struct Condition {
+pub struct FilterField {
     /// The name of the parameter or field.
     pub name: &'static str,
     /// The schema of one value.
@@ -29,16 +29,16 @@ pub enum Values {
 }
 
 /// Returns all conditions.
-pub fn conditions() -> Vec<Condition> {
-    let one = |name, schema, about| Condition { name, schema, about, values: Values::One };
+pub fn conditions() -> Vec<FilterField> {
+    let one = |name, schema, about| FilterField { name, schema, about, values: Values::One };
     vec![
         one("lane", text(), "The lane."),
         one("kind", text(), "The kind."),
-        Condition { values: Values::Joined, ..one("state", state(), "The states, separated by commas.") },
+        FilterField { values: Values::Joined, ..one("state", state(), "The states, separated by commas.") },
         one("outcome", outcome(), "The outcome."),
         one("flow", id(), "The flow."),
         one("worker", printable(NAME_LIMIT), "The name or instance of the worker of the latest attempt."),
-        Condition {
+        FilterField {
             values: Values::Repeated,
             ..one("tag", tag_filter(), "Tags, each written name:value. All must match.")
         },
@@ -56,7 +56,7 @@ pub fn conditions() -> Vec<Condition> {
 
 /// Returns the filter as an object of a body.
 pub fn filter() -> Schema {
-    let field = |condition: Condition| {
+    let field = |condition: FilterField| {
         let schema = match condition.values {
             Values::One => condition.schema,
             Values::Joined => joined_states(),
