@@ -1,4 +1,4 @@
-//! ARCHITECTURE.md describes the tree as it is.
+//! ARCHITECTURE.md and the other pages for developers describe the tree as it is.
 
 use selvedge_tidy::{File, assert_none, crates, files, read, root};
 use std::collections::BTreeSet;
@@ -76,6 +76,23 @@ fn the_reconcilers_of_the_documents_are_those_of_the_tree() {
         }
         let missing = reconcilers.difference(&named);
         findings.extend(missing.map(|name| format!("{path}:{}: the list lacks {name}; add it", lines[0].0)));
+    }
+    assert_none(&findings);
+}
+
+#[test]
+fn every_rust_file_that_the_pages_for_developers_name_exists() {
+    let sources = files("rs");
+    let mut findings = Vec::new();
+    for path in [PAGE, "CONTRIBUTING.md", "docs/internals.md"] {
+        for (at, line) in read(path).lines().enumerate() {
+            let named = code(line).filter(|word| word.ends_with(".rs"));
+            let exists = |name: &str| sources.iter().any(|file| file.path.ends_with(&format!("/{name}")));
+            let missing = named.filter(|name| !exists(name));
+            findings.extend(
+                missing.map(|name| format!("{path}:{}: {name} does not exist; correct the page", at + 1)),
+            );
+        }
     }
     assert_none(&findings);
 }
