@@ -36,10 +36,10 @@
 //! A bound that is only a hint (start at the last claimed row, and at the head when a claim comes back short) would need none of this.
 //! It was measured and is worse: docs/benchmarks.md, "A bound as a hint".
 
+use crate::columns::Micros;
 use crate::connection::history::History;
 use crate::connection::{Connections, failure};
-use crate::row::Micros;
-use crate::sql;
+use crate::sql::statements;
 use selvedge_core::rows::Changes;
 use selvedge_core::state::State;
 use selvedge_core::{ClassId, Execution, ExecutionId, Fact, Timestamp};
@@ -63,6 +63,27 @@ const REST: Duration = Duration::from_secs(120);
 
 /// A class or pool, and a priority.
 type Pair = (i32, i16);
+
+statements! {
+    with { bound: start_of_search(), }
+    FIND_FIRST_WAITING = "bounds/find_first_waiting";
+    FIND_OLDEST_WRITER = "bounds/find_oldest_writer";
+}
+
+/// Returns the position at which a claim starts in a class and priority: the bound of `pair` if it has the same generation,
+/// else the beginning. The bounds are $4; the sorted keys of their pairs are $2, their generations $3.
+pub fn start_of_search() -> String {
+    let key = format!("(pair.class * {PRIORITIES_PER_CLASS}::bigint + pair.priority)");
+    format!(
+        "case when ($2::bigint[])[width_bucket({key}, $2)] = {key} \
+         and ($3::bigint[])[width_bucket({key}, $2)] = pair.generation \
+         then ($4::timestamptz[])[width_bucket({key}, $2)] \
+         else '-infinity' end"
+    )
+}
+
+/// Distance between the keys of two classes that follow each other, so that every priority fits in between.
+const PRIORITIES_PER_CLASS: i64 = 1 << 16;
 
 /// A pair to be written with what makes it new: a generation, or 0 to keep the one that is there.
 pub type Written = (Pair, i64);
@@ -112,7 +133,7 @@ pub struct Passed {
 
 /// Returns a pair as one number, in the order of pairs. `sql` repeats the formula.
 fn key((class, priority): Pair) -> i64 {
-    i64::from(class) * 65_536 + i64::from(priority)
+    i64::from(class) * PRIORITIES_PER_CLASS + i64::from(priority)
 }
 
 impl Bounds {
@@ -209,12 +230,12 @@ impl Bounds {
         if !self.remembered().tell(now, after, Instant::now()) {
             return Ok(false);
         }
-        let statement = client.prepare_cached(&sql::BOUNDS_FIND_OLDEST_WRITER).await.map_err(failure)?;
+        let statement = client.prepare_cached(&FIND_OLDEST_WRITER).await.map_err(failure)?;
         let row = client.query_one(&statement, &[&writers_key]).await.map_err(failure)?;
         let begun = row.get::<_, Option<Micros>>(0).map_or(now, |begun| begun.0);
         let most = begun.min(now).saturating_sub(MARGIN.as_micros() as i64);
 
-        let statement = client.prepare_cached(&sql::BOUNDS_FIND_FIRST_WAITING).await.map_err(failure)?;
+        let statement = client.prepare_cached(&FIND_FIRST_WAITING).await.map_err(failure)?;
         let passed = self.remembered().passed(&classes);
         let classes: Vec<i32> = classes.into_iter().collect();
         let rows = client

@@ -3,13 +3,18 @@
 //! A server holds one lock in a session of its own, for as long as it runs. The lock ends with the session, so a crash leaves
 //! nothing behind, and nothing is written. The first key names the schema, the second one the namespace.
 
+use crate::PostgresStore;
 use crate::connection::failure;
-use crate::{PostgresStore, sql};
+use crate::sql::statements;
 use selvedge_core::NamespaceId;
 use selvedge_store::Error;
 use std::time::Duration;
 use tokio::time::timeout;
 use tokio_postgres::Client;
+
+statements! {
+    LIST = "coverage/list";
+}
 
 /// Combined with the oid of the schema, the first key of the locks.
 const COVERAGE_LOCK: u32 = 0x434f_5652;
@@ -68,7 +73,7 @@ impl PostgresStore {
     /// Returns the namespaces whose locks are held; none stands for all.
     pub(crate) async fn list_coverage(&self) -> Result<Vec<Option<NamespaceId>>, Error> {
         let client = self.background.get().await?;
-        let statement = client.prepare_cached(&sql::COVERAGE_LIST).await.map_err(failure)?;
+        let statement = client.prepare_cached(&LIST).await.map_err(failure)?;
         let rows = client.query(&statement, &[&i64::from(self.coverage_key())]).await.map_err(failure)?;
         let keys = rows.iter().map(|row| row.get::<_, i64>(0) as u32 as i32);
         Ok(keys.map(|key| (key != EVERY_NAMESPACE).then_some(NamespaceId(key))).collect())

@@ -4,38 +4,27 @@
 //! statements are sent together with `begin`, the saving statements together with `commit`. A save whose guard fails
 //! raises an error on the server, so the `commit` that follows on the wire commits nothing.
 //!
-//! Code map: `transaction` holds the one guarded transaction helper, `load` and `save` its two halves, `bounds` the
-//! positions at which claims start to search, `records` signals, steps and waitpoints, `gates` admission, `streams` the
-//! frames of attempts, `store_clock` the time of the store, `projection` the rows behind the views of events and attempts. `read/` is everything outside of
-//! transactions, `log/` the event log, `notifications` the messages between servers, `connection/` the pools and the
-//! schema, `diagnosis/` the examination of a store from outside, `sql/` every statement.
+//! Code map: `kinds/` has one file per noun with its statements, columns, loading, saving and reads. `transaction` holds the
+//! one guarded transaction helper, `load` and `save` its two halves, which walk the kinds, `bounds` the positions at which
+//! claims start to search, `store_clock` the time of the store. `columns`, `sql` and `read` are what the kinds share, `notifications` the messages between
+//! servers, `connection/` the pools and the schema, `diagnosis/` the examination of a store from outside, `sql/` every
+//! statement.
 
-mod api_keys;
 mod bounds;
-mod bulk_jobs;
+mod columns;
 mod connection;
 mod coverage;
 pub mod diagnosis;
-mod gates;
-mod inbox;
+mod kinds;
 mod load;
-mod log;
 mod notifications;
-mod projection;
 mod read;
-mod records;
-mod row;
 mod save;
-mod save_flows;
-mod schedules;
 mod sql;
-mod store;
 mod store_clock;
-mod streams;
 #[doc(hidden)]
 pub mod testing;
 mod transaction;
-mod webhooks;
 
 pub use connection::Settings;
 
@@ -71,9 +60,9 @@ pub struct PostgresStore {
     /// A random name of this server, by which it ignores its own notifications.
     server: String,
     writers_key: i64,
-    log: Arc<log::Settled>,
+    log: Arc<kinds::log::Settled>,
     bounds: Arc<bounds::Bounds>,
-    glances: Arc<read::glance::Glances>,
+    glances: Arc<kinds::due::glance::Glances>,
     history: Arc<connection::history::History>,
     fence: Arc<connection::Fence>,
     listener: Mutex<Listener>,

@@ -1,7 +1,7 @@
 //! Access for the tests of this crate: every statement by name, a connection that plans like the store's own, and bounds.
 
-use crate::PostgresStore;
 use crate::connection::{Connection, Endpoint, Settings, failure, preparation};
+use crate::{PostgresStore, kinds};
 use selvedge_core::{ClassId, Timestamp};
 use selvedge_store::Error;
 use std::ops::Deref;
@@ -9,7 +9,7 @@ use tokio_postgres::Client;
 
 /// Returns every statement, by the path of its file: `noun/verb`.
 pub fn statements() -> Vec<(&'static str, &'static str)> {
-    crate::sql::all()
+    kinds::statements().into_iter().map(|statement| (statement.path, &**statement)).collect()
 }
 
 /// Opens a connection with the settings of the store's own.

@@ -9,8 +9,11 @@ use crate::connection::{Connection, StatementError, Verdict, failure};
 use crate::load::Begin;
 use crate::save::Saved;
 use crate::{PostgresStore, load, save};
-use selvedge_core::{Needs, Rows};
-use selvedge_store::{Decision, Demand, Error, Transaction};
+use async_trait::async_trait;
+use selvedge_core::{NamespaceId, Needs, Rows, Timestamp};
+use selvedge_store::{
+    CallMeter, Decision, Demand, Description, Error, Notification, Transaction, Transactions,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -58,9 +61,73 @@ impl From<Error> for Failed {
     }
 }
 
+#[async_trait]
+impl Transactions for PostgresStore {
+    fn describe(&self) -> Description {
+        let durability = "Every commit is in the write-ahead log on disk before it is acknowledged; with synchronous standbys, \
+                          there as well.";
+        Description { name: "postgres", writers: self.settings.writers, shared: true, durability }
+    }
+
+    fn lineage(&self) -> u64 {
+        self.history.number()
+    }
+
+    fn meter(&self) -> &CallMeter {
+        &self.meter
+    }
+
+    async fn now(&self) -> Result<Timestamp, Error> {
+        self.meter.measure("now", self.read_time()).await
+    }
+
+    async fn bring_forward(&self, time: Timestamp) -> Result<bool, Error> {
+        self.meter.measure("bring_forward", self.carry_on_from(time)).await
+    }
+
+    async fn transact(&self, decision: Box<dyn Decision>) -> Result<Transaction, Error> {
+        self.meter.measure("transact", self.run(decision)).await
+    }
+
+    async fn notify(&self, notification: Notification) -> Result<(), Error> {
+        self.meter.measure("notify", self.notify(notification)).await
+    }
+
+    async fn next_notification(&self) -> Option<Notification> {
+        Some(self.listener.lock().await.next().await)
+    }
+
+    async fn figures(&self) -> Result<Option<(i64, i64)>, Error> {
+        let text = "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint, \
+                    pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint";
+        let rows = self.meter.measure("figures", self.query(text, &[])).await?;
+        Ok(rows.first().map(|row| (row.get(0), row.get(1))))
+    }
+
+    async fn announce_coverage(&self, namespace: Option<NamespaceId>) {
+        self.hold_coverage(namespace).await
+    }
+
+    async fn coverage(&self) -> Result<Vec<Option<NamespaceId>>, Error> {
+        self.meter.measure("coverage", self.list_coverage()).await
+    }
+
+    async fn ping(&self) -> Result<(), Error> {
+        // A row lock is a write: it is refused where writes are, and its commit waits for the disk. It leaves no dead row.
+        let text = "select 1 from schema_version for update skip locked";
+        self.meter.measure("ping", self.query(text, &[])).await.map(drop)
+    }
+
+    async fn close(&self) {
+        for connections in [&self.writers, &self.readers, &self.background] {
+            connections.close();
+        }
+    }
+}
+
 impl PostgresStore {
     /// Runs a decision, and retries while other transactions are in the way.
-    pub(crate) async fn run(&self, mut decision: Box<dyn Decision>) -> Result<Transaction, Error> {
+    async fn run(&self, mut decision: Box<dyn Decision>) -> Result<Transaction, Error> {
         // A decision with little patience has waited before.
         let lock_tries = if decision.patience().is_some() { 1 } else { LOCK_TRIES };
         let (mut again, mut waits) = (0, 0);

@@ -5,7 +5,7 @@
 //! before the table is analysed. So once a second the numbers of rows are read, by a connection that is taken from a pool. If
 //! a table has grown fourfold, every connection drops its plans when it is taken the next time.
 
-use crate::sql;
+use super::TABLES_READ_SIZES;
 use deadpool_postgres::Metrics;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -38,7 +38,7 @@ impl Growth {
     /// pool before a table grew.
     pub async fn keep_plans_fresh(&self, client: &Client, metrics: &Metrics) -> Result<(), Error> {
         if self.is_due() {
-            let row = client.query_one(sql::TABLES_READ_SIZES.as_str(), &[]).await?;
+            let row = client.query_one(&*TABLES_READ_SIZES, &[]).await?;
             self.seen().take(row.get(0), Instant::now());
         }
         let taken_before = metrics.recycled.unwrap_or(metrics.created);

@@ -19,7 +19,8 @@
 //! was therefore removed: its insertion was committed before the removal, and a database that has lost the one has lost
 //! the other. This process forgets it.
 
-use crate::{row, sql};
+use super::SERVER_IDENTIFY;
+use crate::kinds::{classes, namespaces};
 use selvedge_core::{Class, ClassId, Name, NamespaceId};
 use selvedge_store::{is_retired, is_retired_form, retired_name};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -83,7 +84,7 @@ impl History {
 
     /// Reads which server a new connection leads to. Reports whether it is another one than before.
     pub async fn is_other_server(&self, client: &Client) -> Result<bool, Error> {
-        let row = client.query_one(sql::SERVER_IDENTIFY.as_str(), &[]).await?;
+        let row = client.query_one(&*SERVER_IDENTIFY, &[]).await?;
         let previous = self.server().identity.replace(row.get(0));
         Ok(previous.is_some_and(|previous| previous != row.get::<_, String>(0)))
     }
@@ -169,11 +170,11 @@ impl History {
 impl Known {
     /// Forgets the classes that the database has removed, and returns them.
     async fn remove_absent(&mut self, client: &Client) -> Result<Vec<i32>, Error> {
-        let upto: i32 = client.query_one(sql::CLASSES_READ_REMOVAL.as_str(), &[]).await?.get(0);
+        let upto: i32 = client.query_one(&*classes::READ_REMOVAL, &[]).await?.get(0);
         if upto == 0 {
             return Ok(Vec::new());
         }
-        let rows = client.query(sql::CLASSES_LIST.as_str(), &[&0_i32]).await?;
+        let rows = client.query(&*classes::LIST, &[&0_i32]).await?;
         let found: HashSet<i32> = rows.iter().map(|row| row.get(0)).collect();
         let absent = self.classes.range(..=upto).map(|(id, _)| *id);
         let removed: Vec<i32> = absent.filter(|id| !found.contains(id)).collect();
@@ -182,11 +183,11 @@ impl Known {
     }
 
     async fn compare(&self, client: &Client) -> Result<Comparison, Error> {
-        let rows = client.query(sql::NAMESPACES_LIST.as_str(), &[]).await?;
+        let rows = client.query(&*namespaces::LIST, &[]).await?;
         let namespaces: HashMap<i32, &str> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
-        let rows = client.query(sql::CLASSES_LIST.as_str(), &[&0_i32]).await?;
+        let rows = client.query(&*classes::LIST, &[&0_i32]).await?;
         let classes: HashMap<i32, Class> =
-            rows.iter().map(row::class).map(|(id, class)| (id.0, class)).collect();
+            rows.iter().map(classes::decode).map(|(id, class)| (id.0, class)).collect();
         let mut missing = false;
         for (id, name) in &self.namespaces {
             match namespaces.get(id) {
@@ -214,18 +215,18 @@ impl Known {
         let transaction = client.transaction().await?;
         transaction.batch_execute("lock table namespaces, classes in share row exclusive mode").await?;
         for (id, name) in self.namespaces.iter().filter(|(_, name)| is_retired(name)) {
-            let retired = sql::NAMESPACES_RESTORE_RETIRED.as_str();
+            let retired = &*namespaces::RESTORE_RETIRED;
             transaction.execute(retired, &[id, &name.as_str()]).await?;
         }
         for (id, name) in &self.namespaces {
-            transaction.execute(sql::NAMESPACES_RESTORE.as_str(), &[id, &name.as_str()]).await?;
+            transaction.execute(&*namespaces::RESTORE, &[id, &name.as_str()]).await?;
         }
-        transaction.query(sql::NAMESPACES_CONTINUE.as_str(), &[]).await?;
+        transaction.query(&*namespaces::CONTINUE, &[]).await?;
         for (id, class) in &self.classes {
             let capabilities: Vec<&str> = class.capabilities.iter().map(Name::as_str).collect();
             transaction
                 .execute(
-                    sql::CLASSES_RESTORE.as_str(),
+                    &*classes::RESTORE,
                     &[
                         id,
                         &class.namespace.0,

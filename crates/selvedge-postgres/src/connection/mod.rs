@@ -23,13 +23,19 @@ pub use fence::Fence;
 pub use pool::{Abandoned, Connection, Connections};
 
 use crate::bounds::Bounds;
-use crate::log::Settled;
-use crate::read::glance::Glances;
+use crate::kinds::due::glance::Glances;
+use crate::kinds::log::Settled;
+use crate::sql::statements;
 use growth::Growth;
 use history::History;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_postgres::Client;
+
+statements! {
+    SERVER_IDENTIFY = "server/identify";
+    TABLES_READ_SIZES = "tables/read_sizes";
+}
 
 /// Settings of a store.
 #[derive(Clone, Debug)]

@@ -10,12 +10,24 @@ mod work;
 use crate::Settings;
 use crate::connection::pooler::open_checked;
 use crate::connection::{Endpoint, StatementError, quote, schema};
+use crate::sql::statements;
 use selvedge_store::{Error, Finding, Level, SchemaVersion};
 use std::future::Future;
 use std::time::Duration;
 use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
+
+statements! {
+    COUNT_STALE = "diagnosis/count_stale";
+    LIST_BLOAT = "diagnosis/list_bloat";
+    LIST_DEAD_ROWS = "diagnosis/list_dead_rows";
+    LIST_INVALID_INDEXES = "diagnosis/list_invalid_indexes";
+    LIST_SETTINGS = "diagnosis/list_settings";
+    LIST_SNAPSHOTS = "diagnosis/list_snapshots";
+    READ_SECRET = "diagnosis/read_secret";
+    READ_SERVER = "diagnosis/read_server";
+}
 
 /// The time after which the server cancels a statement of the examination.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -1,8 +1,7 @@
 //! Checks of the server: its version, its clock, durability, encryption, connections and autovacuum.
 
-use super::{Examination, settled};
+use super::{Examination, LIST_SETTINGS, READ_SERVER, settled};
 use crate::connection::StatementError;
-use crate::sql;
 use selvedge_store::{Finding, Level};
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -70,13 +69,13 @@ impl Examination<'_> {
 
     async fn read_server(&self) -> Result<Server, StatementError> {
         let before = now_ms();
-        let mut rows = self.query(&sql::DIAGNOSIS_READ_SERVER, &[]).await?;
+        let mut rows = self.query(&READ_SERVER, &[]).await?;
         // The server read its clock between the two; half of the way is the best guess.
         let between = before + (now_ms() - before) / 2;
         let row = rows.remove(0);
         let ahead_ms = row.get::<_, i64>("now_ms") - between;
         let names: Vec<&str> = SETTINGS.to_vec();
-        let rows = self.query(&sql::DIAGNOSIS_LIST_SETTINGS, &[&names]).await?;
+        let rows = self.query(&LIST_SETTINGS, &[&names]).await?;
         let settings = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
         Ok(Server { row, settings, ahead_ms })
     }

@@ -1,8 +1,9 @@
 //! Checks of the tables: dead rows, bloat, transactions that keep dead rows alive, and invalid indexes.
 
-use super::{Examination, duration, settled};
+use super::{
+    Examination, LIST_BLOAT, LIST_DEAD_ROWS, LIST_INVALID_INDEXES, LIST_SNAPSHOTS, duration, settled,
+};
 use crate::connection::StatementError;
-use crate::sql;
 use selvedge_store::{Finding, Level};
 
 /// The factor by which a table or an index must exceed its estimated need.
@@ -21,7 +22,7 @@ impl Examination<'_> {
     }
 
     async fn dead_rows(&self) -> Result<Vec<Finding>, StatementError> {
-        let rows = self.query(&sql::DIAGNOSIS_LIST_DEAD_ROWS, &[&self.limits.dead_rows]).await?;
+        let rows = self.query(&LIST_DEAD_ROWS, &[&self.limits.dead_rows]).await?;
         let findings = rows.iter().map(|row| {
             let (name, dead, live): (&str, i64, i64) = (row.get(0), row.get(1), row.get(2));
             let vacuumed = match row.get::<_, Option<i64>>(3) {
@@ -39,7 +40,7 @@ impl Examination<'_> {
     async fn bloat(&self) -> Result<Vec<Finding>, StatementError> {
         let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 2] =
             [&self.limits.bloat_pages, &BLOAT_FACTOR];
-        let rows = self.query(&sql::DIAGNOSIS_LIST_BLOAT, &parameters).await?;
+        let rows = self.query(&LIST_BLOAT, &parameters).await?;
         let findings: Vec<Finding> = rows
             .iter()
             .map(|row| {
@@ -66,7 +67,7 @@ impl Examination<'_> {
 
     async fn snapshots(&self) -> Result<Vec<Finding>, StatementError> {
         let seconds = self.limits.snapshot_age.as_secs() as i64;
-        let rows = self.query(&sql::DIAGNOSIS_LIST_SNAPSHOTS, &[&seconds]).await?;
+        let rows = self.query(&LIST_SNAPSHOTS, &[&seconds]).await?;
         let findings: Vec<Finding> = rows
             .iter()
             .map(|row| {
@@ -110,7 +111,7 @@ impl Examination<'_> {
     }
 
     async fn invalid_indexes(&self) -> Result<Vec<Finding>, StatementError> {
-        let rows = self.query(&sql::DIAGNOSIS_LIST_INVALID_INDEXES, &[]).await?;
+        let rows = self.query(&LIST_INVALID_INDEXES, &[]).await?;
         let findings: Vec<Finding> = rows
             .iter()
             .map(|row| match (row.get::<_, &str>(0), row.get(1)) {

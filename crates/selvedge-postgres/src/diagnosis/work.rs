@@ -1,8 +1,9 @@
 //! Checks of the work that servers do in the background: partitions of the log, uncovered namespaces, and rows that wait.
 
-use super::{Examination, duration, settled};
+use super::{COUNT_STALE, Examination, READ_SECRET, duration, settled};
 use crate::connection::StatementError;
-use crate::{coverage, sql};
+use crate::coverage;
+use crate::kinds::{log, namespaces};
 use selvedge_core::outbox::OutboxKind;
 use selvedge_store::{Finding, Level};
 use std::collections::HashSet;
@@ -21,12 +22,12 @@ impl Examination<'_> {
     }
 
     async fn secret(&self) -> Result<Vec<Finding>, StatementError> {
-        let rows = self.query(&sql::DIAGNOSIS_READ_SECRET, &[]).await?;
+        let rows = self.query(&READ_SECRET, &[]).await?;
         Ok(rows.iter().map(|row| Finding::secret(row.get(0), row.get(1))).collect())
     }
 
     async fn partitions(&self) -> Result<Vec<Finding>, StatementError> {
-        let rows = self.query(&sql::LOG_LIST_MISSING_DAYS, &[&DAYS_AHEAD]).await?;
+        let rows = self.query(&log::LIST_MISSING_DAYS, &[&DAYS_AHEAD]).await?;
         let days: Vec<&str> = rows.iter().map(|row| row.get(0)).collect();
         if days.is_empty() {
             return Ok(vec![Finding::ok("partitions", "the event log has partitions for the next days")]);
@@ -44,9 +45,9 @@ impl Examination<'_> {
         let text = "select oid::bigint from pg_namespace where nspname = current_schema()";
         let rows = self.query(text, &[]).await?;
         let key = rows.first().map_or(0, |row| coverage::key(row.get::<_, i64>(0) as u32));
-        let covered = self.query(&sql::COVERAGE_LIST, &[&i64::from(key)]).await?;
+        let covered = self.query(&coverage::LIST, &[&i64::from(key)]).await?;
         let covered: HashSet<i32> = covered.iter().map(|row| row.get::<_, i64>(0) as u32 as i32).collect();
-        let namespaces = self.query(&sql::NAMESPACES_LIST, &[]).await?;
+        let namespaces = self.query(&namespaces::LIST, &[]).await?;
         if covered.is_empty() {
             let message =
                 "no server does the background work of this store: nothing is retried, expired or scheduled";
@@ -74,7 +75,7 @@ impl Examination<'_> {
     async fn waiting(&self) -> Result<Vec<Finding>, StatementError> {
         let kinds: Vec<i16> = OutboxKind::ALL.iter().map(|kind| kind.code()).collect();
         let seconds = self.limits.stale_after.as_secs() as i64;
-        let rows = self.query(&sql::DIAGNOSIS_COUNT_STALE, &[&kinds, &seconds]).await?;
+        let rows = self.query(&COUNT_STALE, &[&kinds, &seconds]).await?;
         let findings: Vec<Finding> = rows
             .iter()
             .filter(|row| row.get::<_, i64>(1) > 0)

@@ -2,10 +2,7 @@
 -- Locks: the keys, in the order of the array. Index: api_keys_pkey.
 insert into api_keys ({api_key})
 select *
-from unnest(
-  $1::uuid[], $2::bytea[], $3::text[], $4::text[], $5::text[],
-  $6::timestamptz[], $7::timestamptz[], $8::timestamptz[], $9::timestamptz[]
-)
+from unnest({api_key_types})
 on conflict (id) do update
 set revoked_at = excluded.revoked_at,
   namespaces = excluded.namespaces

@@ -2,9 +2,7 @@
 -- Locks: the jobs, in the order of the array. Index: bulk_jobs_pkey.
 insert into bulk_jobs ({bulk_job})
 select *
-from unnest(
-  $1::uuid[], $2::integer[], $3::text[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[], $7::text[], $8::text[]
-)
+from unnest({bulk_job_types})
 on conflict (id) do update
 set state = excluded.state,
   ended_at = excluded.ended_at,

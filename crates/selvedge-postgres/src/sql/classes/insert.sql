@@ -36,4 +36,4 @@ from (
 ) as next
 on conflict (namespace, lane, kind, capabilities) do update
 set used_at = excluded.used_at
-returning id, namespace, lane, kind, capabilities, pool
+returning {class}

@@ -1,6 +1,6 @@
 -- Returns the classes with a number greater than $1, in order.
 -- Locks: none. Index: classes_pkey.
-select id, namespace, lane, kind, capabilities, pool
+select {class}
 from classes
 where id > $1
 order by id

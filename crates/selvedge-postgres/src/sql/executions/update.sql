@@ -24,14 +24,9 @@ with saved as (
     gate_rank = new.gate_rank,
     result = case when new.keeps_result then executions.result else new.result end
   from unnest(
-    $1::uuid[], $2::integer[], $3::integer[], $4::integer[], $5::smallint[], $6::smallint[], $7::smallint[],
-    $8::timestamptz[], $9::timestamptz[], $10::bigint[], $11::timestamptz[], $12::timestamptz[], $13::timestamptz[],
-    $14::uuid[], $15::text[], $16::text[], $17::bytea[], $18::bytea[], $19::bytea[], $20::bytea[],
-    $21::bigint[], $22::bigint[], $23::bytea[], $24::boolean[]
-  ) as new (
-    id, expected_version, version, epoch, state, claim_priority, due_kind, ready_order, due_at, session, until_at, started_at,
-    ended_at, lease_id, tags, detail, history, joined, suspension, held_by, gate, gate_rank, result, keeps_result
-  )
+    $1::uuid[], $2::integer[],
+    {moving_types_from_3}, $21::bigint[], $22::bigint[], $23::bytea[], $24::boolean[]
+  ) as new (id, expected_version, {moving}, gate, gate_rank, result, keeps_result)
   where executions.id = new.id
     and executions.version = new.expected_version
   returning 1

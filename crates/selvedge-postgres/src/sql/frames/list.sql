@@ -2,7 +2,7 @@
 -- else without those older than $6 milliseconds. An attempt has at most 1000 best-effort frames within that age, and older
 -- ones are deleted, so the scan passes few frames that it does not return.
 -- Locks: none. Index: frames_pkey.
-select number, kind, best_effort, at, data, correlation_id
+select {frame}
 from frames
 where execution = $1
   and attempt = $2

@@ -1,5 +1,5 @@
 -- Returns keys by name.
 -- Locks: none. Index: keys_pkey.
-select keys.namespace, keys.scope, keys.key, keys.subject, keys.digest, keys.answer, keys.expires_at
+select {key}
 from unnest($1::integer[], $2::smallint[], $3::text[]) as asked (namespace, scope, key)
 join keys on keys.namespace = asked.namespace and keys.scope = asked.scope and keys.key = asked.key

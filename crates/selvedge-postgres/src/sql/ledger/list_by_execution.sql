@@ -1,6 +1,6 @@
 -- Returns the usage of an execution, by gate and period.
 -- Locks: none. Index: ledger_of.
-select gate, period, execution, spent::text
+select {ledger_entry}
 from ledger
 where execution = $1
   and execution is not null

@@ -1,8 +1,8 @@
 -- Inserts or replaces outbox rows.
 -- Locks: the rows, in the order of the array. Index: outbox_pkey.
-insert into outbox (id, kind, at, position, namespace, tags)
+insert into outbox ({outbox_columns})
 select *
-from unnest($1::uuid[], $2::smallint[], $3::timestamptz[], $4::integer[], $5::integer[], $6::text[])
+from unnest({outbox_types})
 on conflict (id, kind) do update
 set at = excluded.at,
   position = excluded.position,

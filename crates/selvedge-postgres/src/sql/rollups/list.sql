@@ -1,6 +1,6 @@
 -- Returns a page of the rollups of namespace $1 from minute $2 on and before $3, after the key ($4, $5, $6), in key order.
 -- Locks: none. Index: rollups_pkey.
-select minute_at, lane, server, counts
+select {rollup}
 from rollups
 where namespace = $1
   and minute_at >= $2

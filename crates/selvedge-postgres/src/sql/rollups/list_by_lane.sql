@@ -8,7 +8,7 @@ from generate_series(
   interval '1 minute'
 ) as minutes (at)
 cross join lateral (
-  select minute_at, lane, server, counts
+  select {rollup}
   from rollups
   where namespace = $1
     and minute_at = minutes.at

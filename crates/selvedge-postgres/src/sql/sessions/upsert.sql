@@ -1,10 +1,7 @@
 -- Inserts a session, or merges it with the stored one. A write of an earlier life changes nothing, one of a later life
 -- replaces the row. Within a life, times never go back, a requested drain stays requested, and the detail stays.
 -- Locks: the session. Index: sessions_pkey.
-insert into sessions (
-  id, namespace, worker, instance, ttl_ms, lanes, kinds, capabilities, registered_at, seen_at, renewed_at, draining,
-  life, detail
-)
+insert into sessions ({session})
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 on conflict (id) do update
 set worker = excluded.worker,

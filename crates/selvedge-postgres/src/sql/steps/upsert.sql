@@ -1,11 +1,8 @@
 -- Inserts or replaces steps.
 -- Locks: the steps. Index: steps_pkey.
-insert into steps (execution, number, name, kind, attempt, started_at, recorded_at, result)
+insert into steps ({step_columns})
 select *
-from unnest(
-  $1::uuid[], $2::integer[], $3::text[], $4::smallint[], $5::integer[], $6::timestamptz[], $7::timestamptz[],
-  $8::bytea[]
-)
+from unnest({step_types})
 on conflict (execution, name) do update
 set number = excluded.number,
   kind = excluded.kind,

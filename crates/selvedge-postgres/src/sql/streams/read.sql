@@ -1,7 +1,7 @@
 -- Returns streams by execution and attempt, with their summary documents if $3 is true.
 -- Locks: none. Index: streams_pkey.
 select
-  streams.execution, streams.attempt, streams.next, streams.bytes, streams.digest, streams.summary_version,
+  {stream},
   case when $3 then streams.summary end
 from unnest($1::uuid[], $2::integer[]) as asked (execution, attempt)
 join streams on streams.execution = asked.execution and streams.attempt = asked.attempt

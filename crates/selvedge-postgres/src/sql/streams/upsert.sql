@@ -1,10 +1,8 @@
 -- Inserts or replaces streams. A summary with an unchanged version is not written again.
 -- Locks: the streams. Index: streams_pkey.
-insert into streams (execution, attempt, next, bytes, digest, summary_version, summary)
+insert into streams ({stream_columns}, summary)
 select *
-from unnest(
-  $1::uuid[], $2::integer[], $3::integer[], $4::bigint[], $5::bigint[], $6::integer[], $7::bytea[]
-)
+from unnest({stream_types}, $7::bytea[])
 on conflict (execution, attempt) do update
 set next = excluded.next,
   bytes = excluded.bytes,

@@ -1,8 +1,8 @@
 -- Inserts or replaces token keys. Of two concurrent rotations the one that retires a key earlier wins.
 -- Locks: the keys, in the order of the array. Index: token_keys_pkey.
-insert into token_keys (id, fingerprint, created_at, retires_at)
+insert into token_keys ({token_key})
 select *
-from unnest($1::bigint[], $2::bigint[], $3::timestamptz[], $4::timestamptz[])
+from unnest({token_key_types})
 on conflict (id) do update
 set fingerprint = excluded.fingerprint,
   created_at = excluded.created_at,

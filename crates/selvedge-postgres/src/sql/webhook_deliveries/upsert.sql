@@ -2,7 +2,7 @@
 -- Locks: the rows, in the order of the array; the caller has locked their webhooks. Index: webhook_deliveries_pkey.
 insert into webhook_deliveries ({delivery}, body)
 select *
-from unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::smallint[], $5::text[], $6::bytea[])
+from unnest({delivery_types}, $6::bytea[])
 on conflict (webhook, number) do update
 set state = excluded.state,
   detail = excluded.detail

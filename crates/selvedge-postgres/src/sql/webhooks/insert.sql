@@ -3,7 +3,7 @@
 with inserted as (
   insert into webhooks ({webhook})
   select *
-  from unnest($1::integer[], $2::text[], $3::integer[], $4::text[])
+  from unnest({webhook_types})
   on conflict (namespace, name) do nothing
   returning 1
 )

@@ -1,6 +1,6 @@
 -- Locks webhooks by name.
 -- Locks: the webhooks, in the order of their names. Index: webhooks_pkey, nested loop.
-select webhooks.namespace, webhooks.name, webhooks.version, webhooks.detail
+select {webhook_of_table}
 from unnest($1::integer[], $2::text[]) as wanted (namespace, name)
 join webhooks on webhooks.namespace = wanted.namespace
   and webhooks.name = wanted.name collate "C"

@@ -4,8 +4,8 @@ with saved as (
   update webhooks
   set version = new.version,
     detail = new.detail
-  from unnest($1::integer[], $2::text[], $3::integer[], $4::text[], $5::integer[])
-    as new (namespace, name, version, detail, expected_version)
+  from unnest({webhook_types}, $5::integer[])
+    as new ({webhook}, expected_version)
   where webhooks.namespace = new.namespace
     and webhooks.name = new.name collate "C"
     and webhooks.version = new.expected_version

@@ -1,17 +1,9 @@
-//! Everything outside of transactions: reads, scans and interning.
-
-pub mod due;
-mod executions;
-mod flows;
-pub mod glance;
-pub mod list;
-mod names;
-mod stats;
+//! Statements outside of transactions, and what the reads of several kinds share.
 
 use crate::PostgresStore;
 use crate::connection::pipeline::{Parameters, as_refs};
 use crate::connection::{Connections, StatementError, failure, schema};
-use selvedge_store::{Error, columns};
+use selvedge_store::{Error, ReconcilerScope, columns};
 use std::collections::BTreeMap;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -36,7 +28,7 @@ impl PostgresStore {
     }
 
     /// Checks now and then that this program is not too old for the schema, for the reconcilers.
-    async fn check_schema(&self) -> Result<(), Error> {
+    pub(crate) async fn check_schema(&self) -> Result<(), Error> {
         if !self.fence.is_due() {
             return Ok(());
         }
@@ -47,7 +39,7 @@ impl PostgresStore {
     }
 
     /// Runs several statements in one snapshot, so that a row that moves between them meanwhile is found exactly once.
-    async fn query_in_one_snapshot(
+    pub(crate) async fn query_in_one_snapshot(
         &self,
         statements: Vec<(String, Parameters<'static>)>,
     ) -> Result<Vec<Row>, Error> {
@@ -82,6 +74,22 @@ async fn query_on(
 }
 
 /// Reads the tags of a scanned row. Unreadable tags count as none: loading the row for a decision reports the error.
-fn scanned_tags(row: &Row, index: usize) -> BTreeMap<String, String> {
+pub fn scanned_tags(row: &Row, index: usize) -> BTreeMap<String, String> {
     columns::tags(row.get::<_, Option<&str>>(index)).unwrap_or_default()
+}
+
+/// Returns the namespace of a scope, and the text that the tags of its rows contain.
+pub fn scope_parameters(scope: &ReconcilerScope) -> (Option<i32>, Option<String>) {
+    (scope.namespace.map(|namespace| namespace.0), scope.tag_text())
+}
+
+/// Decodes rows. An unreadable row is left out: it must not hide the others.
+pub fn readable<T>(found: &[Row], decode: fn(&Row) -> Result<T, Error>) -> impl Iterator<Item = T> {
+    found.iter().filter_map(move |row| match decode(row) {
+        Ok(row) => Some(row),
+        Err(error) => {
+            tracing::error!(%error, "left out of a list");
+            None
+        }
+    })
 }

@@ -22,9 +22,9 @@
 //! renewal, or the end of the earliest first term, or the time to live after the present for leases to come. Only sessions
 //! whose time has come are looked at, so each costs one search per time to live.
 
-use super::due::first_of;
-use crate::row::Micros;
-use crate::{PostgresStore, sql};
+use super::{GLANCE, LEASES_CHECK, first_of};
+use crate::PostgresStore;
+use crate::columns::Micros;
 use selvedge_core::outbox::OutboxKind;
 use selvedge_core::stream::BEST_EFFORT_MS;
 use selvedge_core::{DueKind, Timestamp};
@@ -40,6 +40,8 @@ const AHEAD_MS: i64 = 3000;
 const MARGIN: i64 = 1_000_000;
 /// The maximum number of sessions that one call reads.
 const SESSIONS_MAX: usize = 500;
+/// The most registered sessions that one call returns.
+pub const REGISTERED_LIMIT: usize = 1000;
 /// A snapshot that contains no transaction.
 const EMPTY_SNAPSHOT: &str = "1:1:";
 /// Before all times.
@@ -325,7 +327,7 @@ impl Known {
             }
         }
         self.registered_since = match found.registered_upto {
-            Some(upto) if found.registered.len() >= sql::REGISTERED_LIMIT => upto.0,
+            Some(upto) if found.registered.len() >= REGISTERED_LIMIT => upto.0,
             Some(_) | None => settled.saturating_sub(MARGIN),
         };
     }
@@ -352,7 +354,7 @@ impl PostgresStore {
             &self.writers_key,
             &starts.inbox,
         ];
-        let rows = self.query_in_background(&sql::OVERVIEW_GLANCE, &parameters).await?;
+        let rows = self.query_in_background(&GLANCE, &parameters).await?;
         let row = rows.first().ok_or_else(|| Error::Failed("the overview returned no row".into()))?;
         let found = Found::of(row);
         self.glances.known().learn(&found, starts.settled);
@@ -381,7 +383,7 @@ impl PostgresStore {
         if due.is_empty() {
             return Ok(false);
         }
-        let rows = self.query_in_background(&sql::LEASES_CHECK, &[&due, &since]).await?;
+        let rows = self.query_in_background(&LEASES_CHECK, &[&due, &since]).await?;
         let mut known = self.glances.known();
         let settled = known.settled;
         let mut has_expired = false;

@@ -9,18 +9,34 @@
 //! Entries that have left the window are no gap: a page begins after them and says so. Entries and window are read in one
 //! snapshot, so a reader never misses entries unnoticed while they are dropped.
 
-mod window;
+pub mod window;
 
 use crate::PostgresStore;
+use crate::columns::{Micros, payload};
 use crate::connection::{Connection, failure};
-use crate::row;
-use crate::sql::{self, NEWEST_LIMIT};
-use selvedge_store::{Entries, Entry, Error, LogLimit};
+use crate::save::Saving;
+use crate::sql::statements;
+use async_trait::async_trait;
+use selvedge_core::log;
+use selvedge_store::{Entries, Entry, Error, LogLimit, LogStore};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tokio_postgres::Row;
 
+statements! {
+    with { newest_limit: NEWEST_LIMIT, }
+    APPEND = "log/append";
+    DELETE_OLD = "log/delete_old";
+    LIST = "log/list";
+    LIST_MISSING_DAYS = "log/list_missing_days";
+    LIST_NEWEST = "log/list_newest";
+    LIST_OLD_DAYS = "log/list_old_days";
+    LIST_WRITERS = "log/list_writers";
+}
+
+/// The most numbers that `log/list_newest` returns.
+const NEWEST_LIMIT: usize = 1000;
 /// The time a reader waits for the writers that may fill a gap. After that it returns the entries before the gap.
 const GAP_TIMEOUT: Duration = Duration::from_millis(500);
 /// The first and the longest pause between two checks whether those writers have ended.
@@ -58,9 +74,30 @@ fn first_gap(numbers: impl Iterator<Item = i64>, after: i64, settled: i64) -> Op
     None
 }
 
+/// Appends the events of the transaction as one entry.
+pub fn append(saving: &mut Saving<'_>) {
+    let events = &saving.changes.events;
+    if !events.is_empty() {
+        saving.add(&APPEND, vec![Box::new(log::pack(events))], |answer, saved| {
+            saved.entry = answer.first().map(|row| row.get(0));
+        });
+    }
+}
+
+#[async_trait]
+impl LogStore for PostgresStore {
+    async fn log_page(&self, after: i64, limit: LogLimit) -> Result<Entries, Error> {
+        self.meter.measure("log_page", self.read_log(after, limit)).await
+    }
+
+    async fn drop_old_log(&self, keep_ms: i64) -> Result<u64, Error> {
+        self.meter.measure("drop_old_log", self.keep_window(keep_ms)).await
+    }
+}
+
 impl PostgresStore {
     /// Returns a page of the log after a number. It ends before the first gap that may still be filled.
-    pub(crate) async fn read_log(&self, after: i64, limit: LogLimit) -> Result<Entries, Error> {
+    async fn read_log(&self, after: i64, limit: LogLimit) -> Result<Entries, Error> {
         let client = self.readers.get().await?;
         let history = self.history.number();
         if after >= i64::MAX - 1 {
@@ -129,7 +166,7 @@ impl PostgresStore {
     }
 
     async fn writers(&self, client: &Connection) -> Result<HashSet<String>, Error> {
-        let statement = client.prepare_cached(&sql::LOG_LIST_WRITERS).await.map_err(failure)?;
+        let statement = client.prepare_cached(&LIST_WRITERS).await.map_err(failure)?;
         let rows = client.query(&statement, &[&self.writers_key]).await.map_err(failure)?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
     }
@@ -147,13 +184,13 @@ struct Page {
 }
 
 async fn page(client: &Connection, after: i64, limit: LogLimit) -> Result<Page, Error> {
-    let statement = client.prepare_cached(&sql::LOG_LIST).await.map_err(failure)?;
+    let statement = client.prepare_cached(&LIST).await.map_err(failure)?;
     let limits = (i64::from(limit.entries), i64::from(limit.bytes));
     let rows = client.query(&statement, &[&after, &limits.0, &limits.1]).await.map_err(failure)?;
     let entry = |row| {
         let number = Row::get::<_, Option<i64>>(row, 0)?;
-        let at = row.get::<_, row::Micros>(3).time();
-        Some(Entry { number, at, body: row::payload(row, 1) })
+        let at = row.get::<_, Micros>(3).time();
+        Some(Entry { number, at, body: payload(row, 1) })
     };
     Ok(Page {
         entries: rows.iter().filter_map(entry).collect(),
@@ -182,7 +219,7 @@ impl Newest {
 }
 
 async fn newest_numbers(client: &Connection) -> Result<Newest, Error> {
-    let statement = client.prepare_cached(&sql::LOG_LIST_NEWEST).await.map_err(failure)?;
+    let statement = client.prepare_cached(&LIST_NEWEST).await.map_err(failure)?;
     let rows = client.query(&statement, &[]).await.map_err(failure)?;
     let numbers = rows.iter().rev().filter_map(|row| row.get(0)).collect();
     Ok(Newest { numbers, dropped: rows.first().map_or(0, |row| row.get(1)) })

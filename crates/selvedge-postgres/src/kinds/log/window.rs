@@ -8,11 +8,17 @@
 //! An entry of a day without a partition goes to the default partition. That day then stays there: its entries are read
 //! like all others, and deleted row by row when they leave the window.
 
+use super::{DELETE_OLD, LIST_MISSING_DAYS, LIST_OLD_DAYS};
+use crate::PostgresStore;
 use crate::connection::{Connection, failure, quote};
-use crate::{PostgresStore, sql};
 use selvedge_store::Error;
 use std::time::Duration;
 use tokio_postgres::error::SqlState;
+
+/// Creates the partition of a day: `{day}`, from `{from}` to `{to}`. Waits `{wait_ms}` for each lock.
+pub const CREATE_DAY: &str = include_str!("../../sql/log/create_day.sql");
+/// Drops the partition `{day}`. Waits `{wait_ms}` for each lock.
+pub const DROP_DAY: &str = include_str!("../../sql/log/drop_day.sql");
 
 /// The time a change of partitions waits for a lock, in milliseconds. Readers and writers behind it wait no longer than
 /// that.
@@ -59,11 +65,11 @@ impl PostgresStore {
 }
 
 async fn drop_days(client: &Connection, keep_ms: i64) -> Result<u64, Error> {
-    let statement = client.prepare_cached(&sql::LOG_LIST_OLD_DAYS).await.map_err(failure)?;
+    let statement = client.prepare_cached(&LIST_OLD_DAYS).await.map_err(failure)?;
     let mut dropped = 0;
     for row in client.query(&statement, &[&keep_ms]).await.map_err(failure)? {
         let day: String = row.get(0);
-        let text = sql::LOG_DROP_DAY.replace("{day}", &quote(&day));
+        let text = DROP_DAY.replace("{day}", &quote(&day));
         match change(client, &text, &[SqlState::UNDEFINED_TABLE]).await? {
             Change::Done => dropped += 1,
             Change::Skipped => {}
@@ -78,7 +84,7 @@ async fn drop_days(client: &Connection, keep_ms: i64) -> Result<u64, Error> {
 
 /// Deletes the entries that have left the window from the default partition. Reports whether there were any.
 async fn delete_from_default(client: &Connection, keep_ms: i64) -> Result<bool, Error> {
-    let statement = client.prepare_cached(&sql::LOG_DELETE_OLD).await.map_err(failure)?;
+    let statement = client.prepare_cached(&DELETE_OLD).await.map_err(failure)?;
     let mut any = false;
     loop {
         let rows = client.query(&statement, &[&keep_ms, &CHUNK]).await.map_err(failure)?;
@@ -100,11 +106,10 @@ async fn create_days(client: &Connection) -> Result<(), Error> {
         // An entry of the day has just been written to the default partition.
         SqlState::CHECK_VIOLATION,
     ];
-    let statement = client.prepare_cached(&sql::LOG_LIST_MISSING_DAYS).await.map_err(failure)?;
+    let statement = client.prepare_cached(&LIST_MISSING_DAYS).await.map_err(failure)?;
     for row in client.query(&statement, &[&DAYS_AHEAD]).await.map_err(failure)? {
         let (day, from, to): (String, &str, &str) = (row.get(0), row.get(1), row.get(2));
-        let text =
-            sql::LOG_CREATE_DAY.replace("{day}", &quote(&day)).replace("{from}", from).replace("{to}", to);
+        let text = CREATE_DAY.replace("{day}", &quote(&day)).replace("{from}", from).replace("{to}", to);
         if change(client, &text, &skipped).await? == Change::Blocked {
             tracing::info!(day, "the log is in use; its partition is created later");
         }

@@ -4,35 +4,56 @@
 //! that writes attempts take an advisory lock before they look, the one shared, the other exclusively. So either the writer
 //! sees that the execution is gone, or the deletion sees the attempt. Neither waits for anything else while it has the lock.
 
+use crate::PostgresStore;
+use crate::columns::{Micros, array, column};
 use crate::connection::failure;
 use crate::connection::pipeline::{Parameters, as_refs};
-use crate::row::Micros;
-use crate::save::{Saving, column};
-use crate::{PostgresStore, sql};
-use selvedge_core::{ExecutionId, Name};
+use crate::save::{Saving, ignore};
+use crate::sql::statements;
+use async_trait::async_trait;
+use selvedge_core::Name;
 use selvedge_store::{
     Error, ProjectedAttempt, ProjectedEnd, ProjectedEvent, ProjectedStart, ProjectionLease, ProjectionPage,
+    ProjectionStore,
 };
 use tokio_postgres::types::ToSql;
 
-impl PostgresStore {
+statements! {
+    ATTEMPTS_DELETE = "projected_attempts/delete";
+    EVENTS_DELETE_OLD = "projected_events/delete_old";
+    LOCK = "projection/lock";
+    SAVE = "projection/save";
+    SHARE = "projection/share";
+    TAKE = "projection/take";
+}
+
+#[async_trait]
+impl ProjectionStore for PostgresStore {
     /// Takes or renews the lease, and returns the position.
-    pub(crate) async fn take_projection_lease(&self, lease: ProjectionLease) -> Result<Option<i64>, Error> {
-        let rows = self.query_in_background(&sql::PROJECTION_TAKE, &[&lease.owner, &lease.ttl_ms]).await?;
-        Ok(rows.first().map(|row| row.get(0)))
+    async fn take_projection(&self, lease: ProjectionLease) -> Result<Option<i64>, Error> {
+        let parameters: [&(dyn ToSql + Sync); 2] = [&lease.owner, &lease.ttl_ms];
+        let rows = self.query_in_background(&TAKE, &parameters);
+        Ok(self.meter.measure("take_projection", rows).await?.first().map(|row| row.get(0)))
     }
 
+    async fn save_projection(&self, lease: ProjectionLease, page: ProjectionPage) -> Result<bool, Error> {
+        self.meter.measure("save_projection", self.save_page(lease, &page)).await
+    }
+
+    async fn delete_old_projection(&self, limit: u32) -> Result<u64, Error> {
+        let limit = i64::from(limit);
+        self.meter.measure("delete_old_projection", self.execute(&EVENTS_DELETE_OLD, &[&limit])).await
+    }
+}
+
+impl PostgresStore {
     /// Saves a page. Returns false if the owner or the position is another one.
-    pub(crate) async fn save_projection_page(
-        &self,
-        lease: ProjectionLease,
-        page: &ProjectionPage,
-    ) -> Result<bool, Error> {
+    async fn save_page(&self, lease: ProjectionLease, page: &ProjectionPage) -> Result<bool, Error> {
         let client = self.background.get().await?;
         let save = async {
-            let lock = client.prepare_cached(&sql::PROJECTION_LOCK).await.map_err(failure)?;
+            let lock = client.prepare_cached(&LOCK).await.map_err(failure)?;
             client.query(&lock, &[]).await.map_err(failure)?;
-            let save = client.prepare_cached(&sql::PROJECTION_SAVE).await.map_err(failure)?;
+            let save = client.prepare_cached(&SAVE).await.map_err(failure)?;
             let parameters = parameters(lease, page);
             let row = client.query_one(&save, &as_refs(&parameters)).await.map_err(failure)?;
             Ok(row.get::<_, i64>(0) > 0)
@@ -41,13 +62,13 @@ impl PostgresStore {
     }
 }
 
-/// Deletes the attempts of executions.
-pub fn delete<'a>(deleted: &'a [(ExecutionId, u32)], saving: &mut Saving<'a>) {
-    if deleted.is_empty() {
-        return;
+/// Deletes the attempts of deleted executions.
+pub fn delete(saving: &mut Saving<'_>) {
+    let deleted = &saving.changes.executions.deleted;
+    if !deleted.is_empty() {
+        saving.add(&SHARE, vec![], ignore);
+        saving.add(&ATTEMPTS_DELETE, vec![array(deleted, |(id, _)| id.0)], ignore);
     }
-    saving.add(&sql::PROJECTION_SHARE, vec![]);
-    saving.rows(deleted, &sql::PROJECTED_ATTEMPTS_DELETE, |rows| vec![column(rows, |(id, _)| id.0)]);
 }
 
 /// Returns the parameters of `projection/save`.
