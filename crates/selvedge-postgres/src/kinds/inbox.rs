@@ -1,6 +1,6 @@
 //! The inbox: rows that users write with the functions `submit` and `submit_flow`.
 //!
-//! A search for waiting rows begins at a snapshot: see `read/glance.rs`.
+//! A search for waiting rows begins at a snapshot: see `due/glance.rs`.
 
 use crate::PostgresStore;
 use crate::columns::{Micros, array, columns};
