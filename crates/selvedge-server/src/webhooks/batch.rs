@@ -1,7 +1,7 @@
 //! A batch of deliveries: chains that are delivered concurrently, each in order.
 
 use super::client::{Message, Receiver};
-use super::supervisor::WebhookLease;
+use super::supervisor::LeaseEnd;
 use super::{WebhookMetrics, WebhookOptions};
 use crate::shutdown::ShutdownWatch;
 use futures_util::{StreamExt, stream};
@@ -18,7 +18,7 @@ pub struct Sending<'a> {
     /// The options of the sender.
     pub options: &'a WebhookOptions,
     /// The lease of the webhook.
-    pub lease: &'a WebhookLease,
+    pub lease: &'a LeaseEnd,
     /// The server's shutdown.
     pub shutdown: &'a ShutdownWatch,
 }

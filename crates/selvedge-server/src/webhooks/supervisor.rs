@@ -26,11 +26,11 @@ const LEASES_AT_A_TIME: usize = 200;
 
 /// The end of a lease, by the clock of this process: at most as late as by that of the store.
 #[derive(Clone, Debug)]
-pub struct WebhookLease(Arc<Mutex<Instant>>);
+pub struct LeaseEnd(Arc<Mutex<Instant>>);
 
-impl WebhookLease {
-    fn until(end: Instant) -> WebhookLease {
-        WebhookLease(Arc::new(Mutex::new(end)))
+impl LeaseEnd {
+    fn until(end: Instant) -> LeaseEnd {
+        LeaseEnd(Arc::new(Mutex::new(end)))
     }
 
     fn renew(&self, end: Instant) {
@@ -47,7 +47,7 @@ impl WebhookLease {
 struct Running {
     webhook: Webhook,
     namespace: Name,
-    lease: WebhookLease,
+    lease: LeaseEnd,
     updates: watch::Sender<Webhook>,
     task: JoinHandle<()>,
 }
@@ -172,7 +172,7 @@ impl Supervisor {
             return Ok(());
         }
         let Some(namespace) = self.namespace(webhook.name.namespace).await? else { return Ok(()) };
-        let lease = WebhookLease::until(end);
+        let lease = LeaseEnd::until(end);
         let (updates, receiver) = watch::channel(webhook.clone());
         let name = namespace.name().clone();
         let worker =

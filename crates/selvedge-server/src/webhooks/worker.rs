@@ -8,7 +8,7 @@ use super::WebhookOptions;
 use super::batch::{Sending, chains};
 use super::client::Receiver;
 use super::pending::Pending;
-use super::supervisor::WebhookLease;
+use super::supervisor::LeaseEnd;
 use crate::shutdown::ShutdownWatch;
 use crate::wire::views;
 use selvedge_core::rules::webhook::{Passed, RecordDeliveries};
@@ -40,7 +40,7 @@ pub struct Worker {
     namespace: Namespace,
     options: Arc<WebhookOptions>,
     updates: watch::Receiver<Webhook>,
-    lease: WebhookLease,
+    lease: LeaseEnd,
     shutdown: ShutdownWatch,
     webhook: Webhook,
     receiver: Receiver,
@@ -63,7 +63,7 @@ impl Worker {
         namespace: Namespace,
         options: Arc<WebhookOptions>,
         mut updates: watch::Receiver<Webhook>,
-        lease: WebhookLease,
+        lease: LeaseEnd,
         shutdown: ShutdownWatch,
     ) -> Worker {
         let webhook = updates.borrow_and_update().clone();

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 #[rustfmt::skip]
 const LONG_FILES: &[Exception] = &[
     ("crates/selvedge-conformance/src/cases/list.rs", 660, "the cases of lists share one population"),
-    ("crates/selvedge-core/src/fact/mod.rs", 660, "one variant for each fact; waits for its split by subject"),
     ("crates/selvedge-memory/src/lib.rs", 640, "the reads of all nouns; waits for its split by noun"),
     ("crates/selvedge-postgres/tests/store/plan_cases.rs", 649, "a table: one entry for each statement"),
 ];
@@ -19,7 +18,6 @@ const LONG_FUNCTIONS: &[Exception] = &[
     ("crates/selvedge-conformance/src/invariants/replay/mod.rs end_lease", 95, "one arm for each fact"),
     ("crates/selvedge-conformance/src/invariants/replay/mod.rs next_state", 87, "one arm for each fact"),
     ("crates/selvedge-conformance/src/invariants/replay/record.rs apply", 108, "one arm for each fact"),
-    ("crates/selvedge-core/src/fact/public.rs stored_events", 316, "one arm for each fact; waits for its split by subject"),
     ("crates/selvedge-core/src/rules/report.rs apply", 81, "one arm for each operation of a worker"),
     ("crates/selvedge-core/tests/cells/mod.rs commands", 81, "a table: one entry for each command"),
     ("crates/selvedge-core/tests/cells/mod.rs decide", 108, "a table: one entry for each command"),
