@@ -7,7 +7,7 @@ use selvedge_core::flow::{Counts, FlowFilter, FlowListPosition};
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::rows::{Members, NodeEntry, Relative, StoredRelative};
 use selvedge_core::{Changes, Execution, ExecutionId, Flow, FlowId, Name, Needs, Rows, Timestamp};
-use selvedge_store::{DueFlow, FlowDue, ReconcilerScope};
+use selvedge_store::{DueFlow, FlowDue, ReconcilerScope, merge};
 use std::ops::Bound::{Excluded, Unbounded};
 use uuid::Uuid;
 
@@ -44,9 +44,7 @@ impl Tables {
     /// Adds to the counts of a flow. Returns true if the flow is left without a live member.
     fn add_counts(&mut self, id: FlowId, more: Counts) -> bool {
         let Some(mut flow) = self.take_flow(id) else { return false };
-        flow.counts += more;
-        flow.version += 1;
-        let emptied = flow.is_unsettled();
+        let emptied = merge::count(&mut flow, more);
         self.put_flow(flow);
         emptied
     }

@@ -2,9 +2,9 @@
 
 use crate::tables::remove_member;
 use selvedge_core::execution::ClaimOrder;
-use selvedge_core::gate::{Amounts, Gate, GateId, GateKind, GateName, LedgerEntry, add};
+use selvedge_core::gate::{Amounts, Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::{Changes, Execution, ExecutionId, Name, NamespaceId, Needs, Rows, Timestamp};
-use selvedge_store::ReconcilerScope;
+use selvedge_store::{ReconcilerScope, merge};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound::{Excluded, Unbounded};
 
@@ -78,8 +78,7 @@ impl Gates {
             self.put(gate.clone());
         }
         for entry in &changes.ledger {
-            let spent = self.ledger.entry((entry.gate, entry.period, entry.execution)).or_default();
-            add(spent, &entry.spent);
+            self.enter((entry.gate, entry.period, entry.execution), &entry.spent);
         }
         // The spending of a deleted execution is kept, without its name.
         for (id, _) in &changes.executions.deleted {
@@ -87,7 +86,7 @@ impl Gates {
             let names: Vec<_> = self.ledger.keys().filter(of).copied().collect();
             for (gate, period, execution) in names {
                 let spent = self.ledger.remove(&(gate, period, execution)).unwrap_or_default();
-                add(self.ledger.entry((gate, period, None)).or_default(), &spent);
+                self.enter((gate, period, None), &spent);
             }
         }
         let flows = changes.flows.deleted.iter().map(|(id, _)| id.0);
@@ -115,6 +114,12 @@ impl Gates {
                 self.put(gate);
             }
         }
+    }
+
+    /// Adds to an entry of the ledger.
+    fn enter(&mut self, name: (GateId, u32, Option<ExecutionId>), more: &Amounts) {
+        let spent = merge::spent(self.ledger.remove(&name), more);
+        self.ledger.insert(name, spent);
     }
 
     fn put(&mut self, gate: Gate) {

@@ -3,7 +3,8 @@
 use crate::tables::{Record, Tables};
 use selvedge_core::log::pack;
 use selvedge_core::rows::{Inserted, KeyName, KeySubject, ResultChange, Updated};
-use selvedge_core::{Changes, ExecutionId, FlowId, Session, Timestamp};
+use selvedge_core::{Changes, ExecutionId, FlowId, Timestamp};
+use selvedge_store::merge;
 
 impl Tables {
     /// Saves `changes`. Returns the number of the log entry, if one was written, and the flows that are left without a
@@ -50,7 +51,8 @@ impl Tables {
             self.take_session(id);
         }
         for session in changes.sessions.written {
-            self.merge_session(session);
+            let stored = self.take_session(session.id);
+            self.put_session(merge::session(stored, session));
         }
         self.commits += 1;
         let entry = (!changes.events.is_empty()).then(|| {
@@ -111,25 +113,5 @@ impl Tables {
                 },
             });
         }
-    }
-
-    /// Merges a session into its row. A write of an earlier life changes nothing, one of a later life replaces the row.
-    /// Within a life, times never go back, a requested drain stays requested, and the detail stays.
-    fn merge_session(&mut self, mut session: Session) {
-        let before = self.sessions.get(&session.id);
-        if before.is_some_and(|before| before.life > session.life) {
-            return;
-        }
-        let before = self.take_session(session.id);
-        if let Some(before) = &before {
-            session.seen_at = session.seen_at.max(before.seen_at);
-        }
-        if let Some(before) = before.filter(|before| before.life == session.life) {
-            session.registered_at = before.registered_at;
-            session.renewed_at = session.renewed_at.max(before.renewed_at);
-            session.draining |= before.draining;
-            session.detail = before.detail;
-        }
-        self.put_session(session);
     }
 }

@@ -16,6 +16,7 @@ mod data;
 mod diagnosis;
 mod error;
 mod list;
+pub mod merge;
 mod meter;
 mod projection;
 mod scope;

@@ -134,6 +134,11 @@ macro_rules! conformance_cases {
                 a_keyed_operator_action_is_applied_once_also_by_concurrent_calls
                 a_step_of_a_keyed_call_is_refused_again_when_it_is_repeated
             }
+            execution::merge: {
+                sessions_are_merged_as_defined
+                amounts_are_added_to_the_ledger_as_defined
+                flows_are_counted_and_reported_as_emptied_as_defined
+            }
             execution::sessions: {
                 a_session_is_read_back_with_every_field
                 times_of_a_session_never_go_back_and_a_requested_drain_stays_requested

@@ -8,10 +8,10 @@ use crate::sql::{self, columns, statements};
 use async_trait::async_trait;
 use rusqlite::types::Type;
 use rusqlite::{Connection, Row, params};
-use selvedge_core::gate::{Amounts, Config, Gate, GateId, GateKind, GateName, GateState, LedgerEntry, add};
+use selvedge_core::gate::{Config, Gate, GateId, GateKind, GateName, GateState, LedgerEntry};
 use selvedge_core::rows::HeldBy;
 use selvedge_core::{Changes, ExecutionId, Name, NamespaceId, Needs, Rows, Timestamp};
-use selvedge_store::{Error, GateReads, ReconcilerScope};
+use selvedge_store::{Error, GateReads, ReconcilerScope, merge};
 use uuid::Uuid;
 
 pub const KIND: Kind =
@@ -199,8 +199,7 @@ fn enter(connection: &Connection, entry: &LedgerEntry) -> rusqlite::Result<()> {
     let execution = entry.execution.as_ref().map(|id| id.0.as_bytes());
     let parameters = params![entry.gate.0, entry.period, execution];
     let spent = |found: &Row<'_>| row::json(found, 0, "spent");
-    let mut spent: Amounts = sql::row(connection, &LEDGER_READ, parameters, spent)?.unwrap_or_default();
-    add(&mut spent, &entry.spent);
+    let spent = merge::spent(sql::row(connection, &LEDGER_READ, parameters, spent)?, &entry.spent);
     ledger::write(connection, &LEDGER_UPSERT, &LedgerEntry { spent, ..entry.clone() }, &[]).map(drop)
 }
 

@@ -15,6 +15,7 @@ pub mod life;
 pub mod lists;
 pub mod liveness;
 pub mod log_window;
+pub mod merge;
 pub mod payloads;
 pub mod rows;
 pub mod schedules;
