@@ -9,8 +9,8 @@
 //! - `sql`: what the kinds share to define statements and columns, and to run them; `row`: reading values from columns;
 //! - `clock`: the store's time, which never goes back; `diagnosis/`: the examination of a file from outside.
 //!
-//! Only the files in `sql/` and `migrations/` contain statements about rows. A crash at any instruction
-//! leaves the file as of the last commit, and only commits are answered.
+//! Only the files in `sql/` and `migrations/` contain statements about rows. A crash at any instruction leaves the file as of
+//! the last commit, and only commits are answered.
 
 mod clock;
 mod connection;

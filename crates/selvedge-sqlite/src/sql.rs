@@ -1,9 +1,9 @@
-//! Every statement of the store: one file per noun and verb, `sql/<noun>/<verb>.sql`.
+//! Defines statements and columns, and runs statements. A statement is a file `sql/<noun>/<verb>.sql`.
 //!
-//! A file is a template. `{columns}`, `{flow}`, `{gate}` and the like stand for lists of columns that several
-//! statements share, which the kinds define; `{waiting}`, `{flow_running}`,
-//! `{gate_budget}` and the like for the stored codes of states and kinds. Codes are filled in as literals and not
-//! passed as parameters: only a literal lets the planner prove that the predicate of a partial index holds.
+//! A file is a template. `{fixed}`, `{flow}`, `{gate}` and the like stand for lists of columns that several statements
+//! share, which the kinds define; `{waiting}`, `{flow_running}`, `{gate_budget}` and the like for the stored codes of states
+//! and kinds. Codes are filled in as literals and not passed as parameters: only a literal lets the planner prove that the
+//! predicate of a partial index holds.
 //!
 //! No statement locks rows: one thread writes, and readers see snapshots.
 
