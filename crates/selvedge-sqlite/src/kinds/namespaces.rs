@@ -3,13 +3,14 @@
 use crate::SqliteStore;
 use crate::kinds::Kind;
 use crate::row;
-use crate::sql::{self, statements};
+use crate::sql::{self, columns, statements};
 use async_trait::async_trait;
-use rusqlite::params;
+use rusqlite::{Row, params};
 use selvedge_core::{Name, NamespaceId};
 use selvedge_store::{Deletion, Error, NamespaceSettings, NamespaceStore};
 
-pub const KIND: Kind = Kind { statements: STATEMENTS, ..Kind::EMPTY };
+pub const KIND: Kind =
+    Kind { columns: &[("settings", settings::LIST)], statements: STATEMENTS, ..Kind::EMPTY };
 
 statements! {
     NAMESPACES_DELETE_BULK_JOBS = "namespaces/delete_bulk_jobs";
@@ -25,6 +26,25 @@ statements! {
     NAMESPACES_READ = "namespaces/read";
     NAMESPACES_RETIRE = "namespaces/retire";
     NAMESPACES_UPDATE = "namespaces/update";
+}
+
+columns! {
+    settings of settings: &NamespaceSettings {
+        suspension_timeout_ms = settings.suspension_timeout_ms,
+        retention_ms = settings.retention_ms,
+        weight = settings.weight,
+        deletion = settings.deletion.map(Deletion::encode),
+    }
+}
+
+fn decode(found: &Row<'_>) -> rusqlite::Result<NamespaceSettings> {
+    use settings::AT;
+    Ok(NamespaceSettings {
+        suspension_timeout_ms: found.get(AT.suspension_timeout_ms)?,
+        retention_ms: found.get(AT.retention_ms)?,
+        weight: found.get(AT.weight)?,
+        deletion: found.get::<_, Option<String>>(AT.deletion)?.as_deref().map(Deletion::decode),
+    })
 }
 
 #[async_trait]
@@ -59,16 +79,7 @@ impl NamespaceStore for SqliteStore {
     }
 
     async fn namespace_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error> {
-        let settings = move |connection: &_| {
-            sql::row(connection, &NAMESPACES_READ, [namespace.0], |found| {
-                Ok(NamespaceSettings {
-                    suspension_timeout_ms: found.get(0)?,
-                    retention_ms: found.get(1)?,
-                    weight: found.get(2)?,
-                    deletion: found.get::<_, Option<String>>(3)?.as_deref().map(Deletion::decode),
-                })
-            })
-        };
+        let settings = move |connection: &_| sql::row(connection, &NAMESPACES_READ, [namespace.0], decode);
         Ok(self.read("namespace_settings", settings).await?.unwrap_or_default())
     }
 
@@ -78,10 +89,10 @@ impl NamespaceStore for SqliteStore {
         settings: NamespaceSettings,
     ) -> Result<(), Error> {
         self.write("configure_namespace", move |connection, _| {
-            let NamespaceSettings { suspension_timeout_ms, retention_ms, weight, deletion } = settings;
-            let deletion = deletion.map(Deletion::encode);
-            let parameters = params![namespace.0, suspension_timeout_ms, retention_ms, weight, deletion];
-            sql::execute(connection, &NAMESPACES_UPDATE, parameters).map(drop)
+            settings::with(&settings, |values| {
+                sql::execute(connection, &NAMESPACES_UPDATE, sql::joined(&[&[&namespace.0], values]))
+            })
+            .map(drop)
         })
         .await
     }
