@@ -56,7 +56,7 @@ pub fn fill(template: &str) -> String {
 }
 
 /// A statement of the store.
-pub struct Statement {
+pub(crate) struct Statement {
     /// The name of its constant.
     #[cfg(test)]
     pub constant: &'static str,

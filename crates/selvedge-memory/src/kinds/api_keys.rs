@@ -7,7 +7,7 @@ use selvedge_core::Timestamp;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
 use selvedge_store::{ApiKeyStore, Error};
 
-pub const KIND: Kind = Kind {
+pub(crate) const KIND: Kind = Kind {
     load: |tables, needs, rows| {
         rows.api_keys.extend(needs.api_keys.keys().filter_map(|id| tables.api_keys.get(id).cloned()));
     },

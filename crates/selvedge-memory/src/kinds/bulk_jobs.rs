@@ -7,7 +7,7 @@ use selvedge_core::NamespaceId;
 use selvedge_core::bulk_job::{BulkJob, BulkJobId};
 use selvedge_store::{BulkJobReads, Error, ReconcilerScope};
 
-pub const KIND: Kind = Kind {
+pub(crate) const KIND: Kind = Kind {
     load: |tables, needs, rows| {
         rows.bulk_jobs.extend(needs.bulk_jobs.keys().filter_map(|id| tables.bulk_jobs.get(id).cloned()));
     },

@@ -7,7 +7,7 @@ use selvedge_core::rows::{Candidates, PASSED_MAX};
 use selvedge_core::{ExecutionId, Needs, Rows};
 use std::collections::{BTreeSet, HashSet};
 
-pub const KIND: Kind = Kind { load, ..Kind::EMPTY };
+pub(crate) const KIND: Kind = Kind { load, ..Kind::EMPTY };
 
 /// Loads candidates. Those of several claims are distinct, so no claim stays empty because another was offered the
 /// same rows.

@@ -10,7 +10,7 @@ use selvedge_store::{ClassStore, Error};
 use std::collections::HashSet;
 use std::ops::Bound::{Excluded, Unbounded};
 
-pub const KIND: Kind = Kind {
+pub(crate) const KIND: Kind = Kind {
     load: |tables, needs, rows| {
         if let Some(class) = needs.queries.classes_after {
             rows.found.classes = after(tables, class);

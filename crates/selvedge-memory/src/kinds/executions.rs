@@ -20,7 +20,7 @@ use selvedge_store::{
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound::{Excluded, Unbounded};
 
-pub const KIND: Kind = Kind { load, guards_hold, save };
+pub(crate) const KIND: Kind = Kind { load, guards_hold, save };
 
 /// Inserts a record into the table and its indexes.
 fn put(tables: &mut Tables, record: Record) {

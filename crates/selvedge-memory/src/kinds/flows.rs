@@ -13,7 +13,7 @@ use selvedge_core::{
 use selvedge_store::{DueFlow, Error, FlowDue, FlowReads, ReconcilerScope, merge};
 use std::ops::Bound::{Excluded, Unbounded};
 
-pub const KIND: Kind = Kind { load, guards_hold, save };
+pub(crate) const KIND: Kind = Kind { load, guards_hold, save };
 
 /// Returns the action that a flow needs, and since when. Settling is due since the flow's submission.
 fn due(flow: &Flow) -> Option<(FlowDue, Timestamp)> {

@@ -10,7 +10,7 @@ use selvedge_store::{Error, GateReads, ReconcilerScope, merge};
 use std::collections::HashSet;
 use std::ops::Bound::{Excluded, Unbounded};
 
-pub const KIND: Kind = Kind { load, guards_hold, save };
+pub(crate) const KIND: Kind = Kind { load, guards_hold, save };
 
 /// The name of a ledger entry.
 pub type EntryName = (GateId, u32, Option<ExecutionId>);

@@ -8,7 +8,7 @@ use selvedge_core::Changes;
 use selvedge_core::rows::{KeyName, KeyRow, KeySubject};
 use selvedge_store::{Error, KeyStore};
 
-pub const KIND: Kind = Kind {
+pub(crate) const KIND: Kind = Kind {
     load: |tables, needs, rows| {
         rows.keys = needs.keys.keys().filter_map(|name| tables.keys.get(name).cloned()).collect();
     },

@@ -8,7 +8,7 @@ use selvedge_core::log::pack;
 use selvedge_store::{Entries, Entry, Error, LogLimit, LogStore};
 
 /// Saving appends one entry with all events.
-pub const KIND: Kind = Kind {
+pub(crate) const KIND: Kind = Kind {
     save: |tables, changes, saving| {
         if let Some(event) = changes.events.first() {
             tables.log.push_back((event.at, pack(&changes.events).into()));

@@ -33,7 +33,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 /// A noun's part of the store.
-pub struct Kind {
+pub(crate) struct Kind {
     /// Loads the rows that a decision needs. Under the mutex every row is free, so locking, locking if free and reading are
     /// the same.
     pub load: fn(&Tables, &Needs, &mut Rows),
@@ -44,7 +44,7 @@ pub struct Kind {
 }
 
 /// A save under way.
-pub struct Saving {
+pub(crate) struct Saving {
     /// The time of the transaction.
     pub now: Timestamp,
     /// The number of the log entry, if there were events.
@@ -60,7 +60,7 @@ impl Kind {
 
 /// All kinds that take part in transactions, in the order in which they are loaded and saved. Executions are loaded behind the
 /// kinds that find executions.
-pub static KINDS: &[Kind] = &[
+pub(crate) static KINDS: &[Kind] = &[
     api_keys::KIND,
     bulk_jobs::KIND,
     webhooks::KIND,

@@ -10,7 +10,7 @@ use selvedge_store::{Error, OutboxReads, ReconcilerScope};
 use std::ops::Bound::{Excluded, Unbounded};
 use uuid::Uuid;
 
-pub const KIND: Kind = Kind {
+pub(crate) const KIND: Kind = Kind {
     load: |tables, needs, rows| {
         rows.outbox = needs.outbox.keys().filter_map(|name| tables.outbox.get(name).cloned()).collect();
     },

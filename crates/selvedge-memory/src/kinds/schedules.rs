@@ -9,7 +9,7 @@ use selvedge_core::{Changes, Name, NamespaceId, Timestamp};
 use selvedge_store::{DueSchedules, Error, ReconcilerScope, ScheduleReads};
 use std::ops::Bound::{Excluded, Unbounded};
 
-pub const KIND: Kind = Kind {
+pub(crate) const KIND: Kind = Kind {
     load: |tables, needs, rows| {
         rows.schedules.extend(needs.schedules.keys().filter_map(|name| tables.schedules.get(name).cloned()));
     },

@@ -9,7 +9,7 @@ use selvedge_core::{Changes, Execution, NamespaceId, Needs, Rows, Session, Sessi
 use selvedge_store::{Error, SessionReads, merge};
 use std::collections::BTreeSet;
 
-pub const KIND: Kind = Kind { load, save, ..Kind::EMPTY };
+pub(crate) const KIND: Kind = Kind { load, save, ..Kind::EMPTY };
 
 fn load(tables: &Tables, needs: &Needs, rows: &mut Rows) {
     let of_instances: Vec<&Session> = needs

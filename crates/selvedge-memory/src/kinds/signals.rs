@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use selvedge_core::{Changes, ExecutionId, Needs, Rows, Signal};
 use selvedge_store::{Error, SignalReads};
 
-pub const KIND: Kind = Kind { load, save, ..Kind::EMPTY };
+pub(crate) const KIND: Kind = Kind { load, save, ..Kind::EMPTY };
 
 fn load(tables: &Tables, needs: &Needs, rows: &mut Rows) {
     let of = |id: &ExecutionId| tables.signals.range(all(*id)).map(|(_, signal)| signal);

@@ -7,7 +7,7 @@ use selvedge_core::ExecutionId;
 use selvedge_core::step::Step;
 use selvedge_store::{Error, StepReads};
 
-pub const KIND: Kind = Kind {
+pub(crate) const KIND: Kind = Kind {
     load: |tables, needs, rows| {
         for id in &needs.queries.records {
             rows.steps.extend(tables.steps.range(all(*id)).map(|(_, step)| step.clone()));

@@ -8,7 +8,7 @@ use selvedge_core::stream::{BEST_EFFORT_MS, Frame, FrameRange, Stream, StreamNam
 use selvedge_core::{Changes, Timestamp};
 use selvedge_store::{Error, StreamStore};
 
-pub const KIND: Kind = Kind {
+pub(crate) const KIND: Kind = Kind {
     load: |tables, needs, rows| {
         let streams = needs.streams.keys().chain(needs.summaries.keys());
         rows.streams = streams.filter_map(|name| tables.streams.get(name).cloned()).collect();

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use selvedge_core::token::TokenKey;
 use selvedge_store::{Error, TokenKeyReads};
 
-pub const KIND: Kind = Kind {
+pub(crate) const KIND: Kind = Kind {
     load: |tables, needs, rows| {
         if needs.queries.token_keys {
             rows.token_keys.extend(tables.token_keys.values());

@@ -9,7 +9,7 @@ use selvedge_core::{Changes, ExecutionId, Waitpoint, WaitpointId};
 use selvedge_store::{Error, WaitpointReads};
 use std::cmp::Reverse;
 
-pub const KIND: Kind = Kind {
+pub(crate) const KIND: Kind = Kind {
     load: |tables, needs, rows| {
         for id in &needs.queries.waitpoints {
             rows.waitpoints.extend(tables.waitpoints.range(all(*id)).map(|(_, waitpoint)| waitpoint.clone()));

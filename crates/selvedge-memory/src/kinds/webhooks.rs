@@ -9,7 +9,7 @@ use selvedge_core::{Changes, NamespaceId, Needs, Rows};
 use selvedge_store::{DeliveryPage, Error, WebhookReads};
 use std::ops::Bound::{Excluded, Unbounded};
 
-pub const KIND: Kind = Kind { load, guards_hold, save };
+pub(crate) const KIND: Kind = Kind { load, guards_hold, save };
 
 fn load(tables: &Tables, needs: &Needs, rows: &mut Rows) {
     rows.webhooks.extend(needs.webhooks.keys().filter_map(|name| tables.webhooks.get(name).cloned()));

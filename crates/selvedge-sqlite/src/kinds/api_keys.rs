@@ -12,7 +12,8 @@ use selvedge_core::{Changes, Needs, Role, Rows, Timestamp};
 use selvedge_store::{ApiKeyStore, Error};
 use uuid::Uuid;
 
-pub const KIND: Kind = Kind { columns: &[("api_key", api_key::LIST)], statements: STATEMENTS, load, save };
+pub(crate) const KIND: Kind =
+    Kind { columns: &[("api_key", api_key::LIST)], statements: STATEMENTS, load, save };
 
 statements! {
     API_KEYS_FIND = "api_keys/find";

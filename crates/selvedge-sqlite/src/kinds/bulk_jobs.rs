@@ -12,7 +12,8 @@ use selvedge_core::{Changes, NamespaceId, Needs, Rows, Timestamp};
 use selvedge_store::{BulkJobReads, Error, ReconcilerScope};
 use uuid::Uuid;
 
-pub const KIND: Kind = Kind { columns: &[("bulk_job", bulk_job::LIST)], statements: STATEMENTS, load, save };
+pub(crate) const KIND: Kind =
+    Kind { columns: &[("bulk_job", bulk_job::LIST)], statements: STATEMENTS, load, save };
 
 statements! {
     BULK_JOBS_DELETE = "bulk_jobs/delete";

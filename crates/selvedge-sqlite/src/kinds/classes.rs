@@ -12,7 +12,7 @@ use selvedge_core::{Class, ClassId, NamespaceId, Needs, Rows, Timestamp};
 use selvedge_store::{ClassStore, Error};
 use std::collections::{BTreeMap, HashSet};
 
-pub const KIND: Kind = Kind { statements: STATEMENTS, load, ..Kind::EMPTY };
+pub(crate) const KIND: Kind = Kind { statements: STATEMENTS, load, ..Kind::EMPTY };
 
 statements! {
     CLASSES_DELETE = "classes/delete";

@@ -16,7 +16,7 @@ use selvedge_core::{DueKind, Timestamp};
 use selvedge_store::{DueReads, Error, FlowDue, Overview, ReconcilerScope};
 use uuid::Uuid;
 
-pub const KIND: Kind = Kind { statements: STATEMENTS, ..Kind::EMPTY };
+pub(crate) const KIND: Kind = Kind { statements: STATEMENTS, ..Kind::EMPTY };
 
 statements! {
     OVERVIEW_READ = "overview/read";

@@ -21,7 +21,7 @@ use selvedge_store::columns::{COUNTED, FlowColumns};
 use selvedge_store::{DueFlow, Error, FlowDue, FlowReads, ReconcilerScope};
 use std::collections::BTreeMap;
 
-pub const KIND: Kind = Kind { columns: &[("flow", flow::LIST)], statements: STATEMENTS, load, save };
+pub(crate) const KIND: Kind = Kind { columns: &[("flow", flow::LIST)], statements: STATEMENTS, load, save };
 
 statements! {
     FLOW_TAGS_DELETE = "flow_tags/delete";

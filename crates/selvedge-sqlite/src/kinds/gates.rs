@@ -14,7 +14,7 @@ use selvedge_core::{Changes, ExecutionId, Name, NamespaceId, Needs, Rows, Timest
 use selvedge_store::{Error, GateReads, ReconcilerScope, merge};
 use uuid::Uuid;
 
-pub const KIND: Kind =
+pub(crate) const KIND: Kind =
     Kind { columns: &[("gate", gate::LIST), ("ledger", ledger::LIST)], statements: STATEMENTS, load, save };
 
 statements! {

@@ -10,7 +10,7 @@ use selvedge_core::rows::{KeyName, KeyRow, KeySubject};
 use selvedge_core::{Changes, Needs, Rows, Timestamp};
 use selvedge_store::{Error, KeyStore};
 
-pub const KIND: Kind = Kind { columns: &[("key", key::LIST)], statements: STATEMENTS, load, save };
+pub(crate) const KIND: Kind = Kind { columns: &[("key", key::LIST)], statements: STATEMENTS, load, save };
 
 statements! {
     KEYS_DELETE = "keys/delete";

@@ -10,7 +10,7 @@ use rusqlite::{Connection, params};
 use selvedge_core::{Changes, Timestamp};
 use selvedge_store::{Entries, Entry, Error, LogLimit, LogStore};
 
-pub const KIND: Kind = Kind { statements: STATEMENTS, save, ..Kind::EMPTY };
+pub(crate) const KIND: Kind = Kind { statements: STATEMENTS, save, ..Kind::EMPTY };
 
 statements! {
     LOG_APPEND = "log/append";

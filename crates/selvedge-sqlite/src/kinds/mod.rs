@@ -31,7 +31,7 @@ use rusqlite::Connection;
 use selvedge_core::{Changes, ExecutionId, FlowId, Needs, Rows, Timestamp};
 
 /// A noun's part of the store.
-pub struct Kind {
+pub(crate) struct Kind {
     /// Lists of columns, with the placeholders that stand for them in statements.
     pub columns: &'static [(&'static str, &'static str)],
     /// The statements.
@@ -44,7 +44,7 @@ pub struct Kind {
 }
 
 /// A save under way.
-pub struct Saving {
+pub(crate) struct Saving {
     /// The time of the transaction.
     pub now: Timestamp,
     /// The number of the log entry, if there were events.
@@ -60,7 +60,7 @@ impl Kind {
 }
 
 /// All kinds, in the order in which they are loaded and saved.
-pub static KINDS: &[Kind] = &[
+pub(crate) static KINDS: &[Kind] = &[
     api_keys::KIND,
     bulk_jobs::KIND,
     webhooks::KIND,

@@ -9,7 +9,7 @@ use rusqlite::{Row, params};
 use selvedge_core::{Name, NamespaceId};
 use selvedge_store::{Deletion, Error, NamespaceSettings, NamespaceStore};
 
-pub const KIND: Kind =
+pub(crate) const KIND: Kind =
     Kind { columns: &[("settings", settings::LIST)], statements: STATEMENTS, ..Kind::EMPTY };
 
 statements! {

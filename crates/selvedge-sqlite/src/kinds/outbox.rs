@@ -13,7 +13,8 @@ use selvedge_store::{Error, OutboxReads, ReconcilerScope};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-pub const KIND: Kind = Kind { columns: &[("outbox", outbox::LIST)], statements: STATEMENTS, load, save };
+pub(crate) const KIND: Kind =
+    Kind { columns: &[("outbox", outbox::LIST)], statements: STATEMENTS, load, save };
 
 statements! {
     OUTBOX_DELETE = "outbox/delete";

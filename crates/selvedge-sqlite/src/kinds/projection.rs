@@ -10,7 +10,7 @@ use selvedge_store::{
     Error, ProjectedAttempt, ProjectedEnd, ProjectedEvent, ProjectionLease, ProjectionPage, ProjectionStore,
 };
 
-pub const KIND: Kind = Kind { statements: STATEMENTS, save, ..Kind::EMPTY };
+pub(crate) const KIND: Kind = Kind { statements: STATEMENTS, save, ..Kind::EMPTY };
 
 statements! {
     PROJECTED_ATTEMPTS_DELETE = "projected_attempts/delete";

@@ -11,7 +11,7 @@ use selvedge_core::rollup::{Rollup, RollupKey, RollupQuery, RollupRow, minute_of
 use selvedge_core::{Name, NamespaceId, Timestamp};
 use selvedge_store::{Error, RollupStore};
 
-pub const KIND: Kind = Kind { statements: STATEMENTS, ..Kind::EMPTY };
+pub(crate) const KIND: Kind = Kind { statements: STATEMENTS, ..Kind::EMPTY };
 
 statements! {
     ROLLUPS_DELETE_OLD = "rollups/delete_old";

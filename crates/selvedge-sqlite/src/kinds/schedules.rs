@@ -11,7 +11,8 @@ use selvedge_core::{Changes, Name, NamespaceId, Needs, Rows, Timestamp};
 use selvedge_store::columns::ScheduleColumns;
 use selvedge_store::{DueSchedules, Error, ReconcilerScope, ScheduleReads};
 
-pub const KIND: Kind = Kind { columns: &[("schedule", schedule::LIST)], statements: STATEMENTS, load, save };
+pub(crate) const KIND: Kind =
+    Kind { columns: &[("schedule", schedule::LIST)], statements: STATEMENTS, load, save };
 
 statements! {
     SCHEDULES_DELETE = "schedules/delete";

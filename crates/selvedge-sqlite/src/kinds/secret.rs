@@ -18,7 +18,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-pub const KIND: Kind = Kind { statements: STATEMENTS, ..Kind::EMPTY };
+pub(crate) const KIND: Kind = Kind { statements: STATEMENTS, ..Kind::EMPTY };
 
 statements! {
     KEPT_SECRET_READ = "kept_secret/read";

@@ -15,7 +15,8 @@ use selvedge_core::{
 use selvedge_store::columns as stored;
 use selvedge_store::{Error, SessionReads};
 
-pub const KIND: Kind = Kind { columns: &[("session", session::LIST)], statements: STATEMENTS, load, save };
+pub(crate) const KIND: Kind =
+    Kind { columns: &[("session", session::LIST)], statements: STATEMENTS, load, save };
 
 statements! {
     LEASES_LIST = "leases/list";

@@ -11,7 +11,8 @@ use selvedge_core::signal::Effect;
 use selvedge_core::{Changes, ExecutionId, Name, Needs, Rows, Signal, WaitpointId};
 use selvedge_store::{Error, SignalReads};
 
-pub const KIND: Kind = Kind { columns: &[("signal", signal::LIST)], statements: STATEMENTS, load, save };
+pub(crate) const KIND: Kind =
+    Kind { columns: &[("signal", signal::LIST)], statements: STATEMENTS, load, save };
 
 statements! {
     SIGNALS_DELETE = "signals/delete";

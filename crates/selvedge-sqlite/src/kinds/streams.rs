@@ -11,7 +11,7 @@ use selvedge_core::stream::{BEST_EFFORT_MS, Frame, FrameKind, FrameRange, Stream
 use selvedge_core::{Changes, Name, Needs, Rows};
 use selvedge_store::{Error, StreamStore};
 
-pub const KIND: Kind =
+pub(crate) const KIND: Kind =
     Kind { columns: &[("stream", stream::LIST), ("frame", frame::LIST)], statements: STATEMENTS, load, save };
 
 statements! {

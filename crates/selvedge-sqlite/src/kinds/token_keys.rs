@@ -10,7 +10,7 @@ use selvedge_core::token::{TokenKey, TokenKeyId};
 use selvedge_core::{Changes, Needs, Rows, Timestamp};
 use selvedge_store::{Error, TokenKeyReads};
 
-pub const KIND: Kind =
+pub(crate) const KIND: Kind =
     Kind { columns: &[("token_key", token_key::LIST)], statements: STATEMENTS, load, save };
 
 statements! {

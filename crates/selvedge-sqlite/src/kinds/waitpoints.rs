@@ -13,7 +13,7 @@ use selvedge_core::{Changes, ExecutionId, NamespaceId, Needs, Rows, Timestamp, W
 use selvedge_store::{Error, WaitpointReads};
 use std::cmp::Reverse;
 
-pub const KIND: Kind =
+pub(crate) const KIND: Kind =
     Kind { columns: &[("waitpoint", waitpoint::LIST)], statements: STATEMENTS, load, save };
 
 statements! {

@@ -11,7 +11,7 @@ use selvedge_core::webhook::{Delivery, DeliveryId, DeliveryState, Webhook, Webho
 use selvedge_core::{Changes, NamespaceId, Needs, Rows};
 use selvedge_store::{DeliveryPage, Error, WebhookReads};
 
-pub const KIND: Kind = Kind {
+pub(crate) const KIND: Kind = Kind {
     columns: &[("webhook", webhook::LIST), ("delivery", delivery::LIST)],
     statements: STATEMENTS,
     load,

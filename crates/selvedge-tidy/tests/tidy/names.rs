@@ -40,8 +40,6 @@ const SHARED: &[(&str, usize, &str)] = &[
     ("Request", 2, "of the API; for rows of a table"),
     ("Run", 2, "of a flow file; of a schedule"),
     ("Saved", 3, "the result of saving, in core and in each SQL store"),
-    ("Saving", 2, "the save in progress, in each SQL store"),
-    ("Schedules", 2, "the reconciler; the table of the memory store"),
     ("Session", 2, "of a worker; of a verb with a server"),
     ("Setting", 2, "of a gate; of the server, as the pages show it"),
     ("Settings", 2, "of the command line; of connections to Postgres"),

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 #[rustfmt::skip]
 const LONG_FILES: &[Exception] = &[
     ("crates/selvedge-conformance/src/cases/list.rs", 660, "the cases of lists share one population"),
-    ("crates/selvedge-memory/src/lib.rs", 640, "the reads of all nouns; waits for its split by noun"),
     ("crates/selvedge-postgres/tests/store/plan_cases.rs", 649, "a table: one entry for each statement"),
 ];
 

@@ -17,7 +17,7 @@ use selvedge_store::columns as stored;
 use selvedge_store::columns::{Fixed, Moving, RelativeColumns};
 use uuid::Uuid;
 
-pub const KIND: Kind = Kind {
+pub(crate) const KIND: Kind = Kind {
     columns: &[("fixed", fixed::LIST), ("moving", moving::LIST), ("input_bytes", INPUT_BYTES)],
     statements: STATEMENTS,
     load,
