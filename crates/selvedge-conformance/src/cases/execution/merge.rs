@@ -103,7 +103,8 @@ pub async fn flows_are_counted_and_reported_as_emptied_as_defined(harness: &Harn
             [(2, 1), (1, 1), (1, 0)]
                 .map(|(has, goes)| (vec![(live, has)], vec![(live, -goes), (StateName::Failed, goes)]))
         })) {
-            let flow = Flow { state, counts: counts(&before), ..by_hand::flow(harness, now) };
+            let ended_at = (state != FlowState::Running).then_some(now);
+            let flow = Flow { state, ended_at, counts: counts(&before), ..by_hand::flow(harness, now) };
             added.push((flow.id, counts(&more)));
             flows.push(flow);
         }
