@@ -297,10 +297,10 @@ mod tests {
     use crate::gate::RequiredGates;
     use crate::join::{EdgeCondition, JoinPolicy, OnSatisfied};
     use crate::plan::{EdgeDraft, GraphDraft, GraphTarget, GroupDraft, NodeDraft};
+    use crate::rules::flows::submit::FlowDraft;
     use crate::rules::report::{Fence, Op, Report};
     use crate::rules::signal::{SignalDraft, SignalSender};
     use crate::rules::step::StepDraft;
-    use crate::rules::submit_flow::FlowDraft;
     use crate::rules::suspend::Suspend;
     use crate::rules::waitpoint::WaitpointDraft;
     use crate::step::StepKind;

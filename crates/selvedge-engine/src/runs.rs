@@ -3,8 +3,8 @@
 use crate::registry::Registry;
 use crate::{Error, ServerDefaults};
 use selvedge_core::plan::GraphPlan;
+use selvedge_core::rules::flows::submit::FlowSubmission;
 use selvedge_core::rules::schedule::PreparedRun;
-use selvedge_core::rules::submit_flow::FlowSubmission;
 use selvedge_core::schedule::Template;
 use selvedge_core::{NamespaceId, Refusal, Submission};
 use selvedge_store::Store;

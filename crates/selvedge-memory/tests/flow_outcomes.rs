@@ -8,7 +8,7 @@ use selvedge_conformance::{FlowHarness, Harness, Sketch};
 use selvedge_core::flow::FlowState;
 use selvedge_core::join::{EdgeCondition, GroupDecision, JoinPolicy, OnSatisfied};
 use selvedge_core::plan::{EdgeDraft, GraphDraft, GroupDraft, NodeDraft};
-use selvedge_core::rules::submit_flow::FlowDraft;
+use selvedge_core::rules::flows::submit::FlowDraft;
 use selvedge_core::state::StateName;
 use selvedge_core::{Draft, DueKind, Execution};
 use selvedge_memory::MemoryStore;

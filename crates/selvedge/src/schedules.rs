@@ -6,7 +6,7 @@ use crate::wire::values::{duration, optional_duration, optional_json, optional_t
 use crate::{Error, ExecutionId, Flow, FlowId, Submission, Timestamp};
 use bytes::Bytes;
 use selvedge_core::Draft;
-use selvedge_core::rules::submit_flow::FlowDraft;
+use selvedge_core::rules::flows::submit::FlowDraft;
 use selvedge_core::schedule::times::Timing;
 use selvedge_core::schedule::{RunResult, RunSubject, ScheduleSpec, Template};
 use selvedge_engine::RunView;

@@ -7,7 +7,7 @@
 use crate::wire::submissions::FlowBody;
 use crate::{Error, ExecutionId, Flow, FlowId, Refusal, Submission};
 use selvedge_core::Draft;
-use selvedge_core::rules::submit_flow::FlowDraft;
+use selvedge_core::rules::flows::submit::FlowDraft;
 use selvedge_core::submission::When;
 use selvedge_engine::request::times;
 use serde_json::json;

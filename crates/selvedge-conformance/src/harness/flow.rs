@@ -10,13 +10,13 @@ use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::plan::{GraphDraft, GraphPlan, GraphTarget};
 use selvedge_core::rows::Members;
 use selvedge_core::rules::claim::Claimed;
-use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
-use selvedge_core::rules::flow::{CancelFlow, SettleFlow};
-use selvedge_core::rules::graft::PlannedGraph;
-use selvedge_core::rules::grow::{Grow, Spawn};
+use selvedge_core::rules::flows::dispatch::{Dispatch, Dispatched};
+use selvedge_core::rules::flows::graft::PlannedGraph;
+use selvedge_core::rules::flows::grow::{Grow, Spawn};
+use selvedge_core::rules::flows::submit::{FlowSubmitted, SubmitFlow};
+use selvedge_core::rules::flows::whole::{CancelFlow, SettleFlow};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::{Op, Reported};
-use selvedge_core::rules::submit_flow::{FlowSubmitted, SubmitFlow};
 use selvedge_core::rules::timer::{Timer, TimerReply};
 use selvedge_core::table::Request;
 use selvedge_core::{

@@ -7,7 +7,7 @@
 use selvedge_core::Draft;
 use selvedge_core::join::{EdgeCondition, JoinPolicy, OnSatisfied};
 use selvedge_core::plan::{EdgeDraft, GraphDraft, GroupDraft, NodeDraft};
-use selvedge_core::rules::submit_flow::FlowDraft;
+use selvedge_core::rules::flows::submit::FlowDraft;
 use std::collections::BTreeSet;
 
 /// A flow to be submitted.

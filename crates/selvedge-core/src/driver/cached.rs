@@ -9,7 +9,7 @@
 use super::Host;
 use crate::rows::Needs;
 use crate::rule::{LeaseEffect, Task};
-use crate::rules::join::CHUNK;
+use crate::rules::flows::join::CHUNK;
 use crate::table::Access;
 use crate::{Execution, ExecutionId};
 use std::collections::{HashMap, HashSet};

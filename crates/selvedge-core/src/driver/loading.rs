@@ -139,6 +139,10 @@ impl Loading {
     }
 
     /// Returns the next load, given the rows that the rules need now; none if everything is loaded.
+    ///
+    /// The loads of a transaction are, in this order: rows up to the outbox, again and again while rules ask for more;
+    /// lanes and candidates; gates, one stage at a time; flows and sessions. A later group joins an earlier load, which
+    /// saves a round trip, if no rule can ask for rows between the two.
     pub fn next(&mut self, mut needs: Needs) -> Result<Option<Needs>, Violation> {
         needs.only_new(&mut self.loaded);
         if self.closed {
@@ -146,16 +150,15 @@ impl Loading {
         }
         self.kept.take_from(&mut needs);
         let mut load = needs;
-        if !self.keeps_back() || load.is_empty() {
+        if load.is_empty() || !self.executions_may_follow() {
             self.take_lanes(&mut load);
-        }
-        if self.is_last(&load) {
-            self.take_last(&mut load);
         }
         if load.is_empty() {
             self.take_gates(&mut load);
-        }
-        if load.is_empty() {
+            if load.is_empty() {
+                self.take_last(&mut load);
+            }
+        } else if !self.rows_before_flows_may_follow(&load) {
             self.take_last(&mut load);
         }
         if load.is_empty() {
@@ -172,26 +175,22 @@ impl Loading {
         Ok(needs)
     }
 
-    /// Reports whether lanes and candidates wait until nothing else is requested, because more executions may have to be
-    /// locked before them.
-    fn keeps_back(&self) -> bool {
+    /// Reports whether more executions may have to be locked before the lanes and candidates.
+    fn executions_may_follow(&self) -> bool {
         self.plan.later_executions || self.plan.lanes_last
     }
 
-    /// Reports whether flows and sessions may be locked together with this load: nothing that precedes them can be
-    /// requested after it.
-    fn is_last(&self, load: &Needs) -> bool {
-        let gates_follow = self.plan.gates || self.kept.has_gates();
-        let lanes_follow = self.keeps_back()
-            && !load.is_empty()
-            && load.lanes.is_empty()
-            && load.queries.candidates.is_empty();
+    /// Reports whether rows that precede flows and sessions may be requested after this load.
+    fn rows_before_flows_may_follow(&self, load: &Needs) -> bool {
+        let gates = self.plan.gates || self.kept.has_gates();
+        let has_no_lanes = load.lanes.is_empty() && load.queries.candidates.is_empty();
+        let lanes = self.executions_may_follow() && has_no_lanes;
         // The flows of these executions are known once the executions are loaded. They are locked together with the flows
         // of other rules, before the sessions.
         let finds_members = load.executions.has_locks() || !load.queries.candidates.is_empty();
         let meets_flows = self.plan.several && !self.kept.flows.is_empty();
-        let flows_follow = finds_members && (meets_flows || self.kept.has_sessions());
-        !gates_follow && !lanes_follow && !flows_follow
+        let flows_of_members = finds_members && (meets_flows || self.kept.has_sessions());
+        gates || lanes || flows_of_members
     }
 
     /// Adds lanes and candidates to the load.
@@ -212,24 +211,22 @@ impl Loading {
     /// Adds the lowest stage of gates to the load. A gate that is requested after its stage is left out: executions
     /// whose gates are not loaded cannot be claimed, and stay for the next transaction.
     fn take_gates(&mut self, load: &mut Needs) {
-        let in_time = |reached: Option<Stage>, stage: Stage| reached < Some(stage) || self.unexpected_gates;
-        let (gates_in_time, parts_in_time) =
-            (in_time(self.reached, Stage::Gates), in_time(self.reached, Stage::Parts));
-        let held_in_time = in_time(self.reached, Stage::Flows);
+        let (reached, unexpected) = (self.reached, self.unexpected_gates);
+        let in_time = |stage: Stage| reached < Some(stage) || unexpected;
         let gates = self.kept.gates.take_sorted();
-        if !gates.is_empty() && !self.loaded_gates && gates_in_time {
+        if !gates.is_empty() && !self.loaded_gates && in_time(Stage::Gates) {
             self.loaded_gates = true;
             load.gates = gates;
             return;
         }
         let parts = self.kept.parts.take_sorted();
-        if !parts.is_empty() && !self.loaded_parts && parts_in_time {
+        if !parts.is_empty() && !self.loaded_parts && in_time(Stage::Parts) {
             self.loaded_parts = true;
             load.parts = parts;
             return;
         }
         let held = std::mem::take(&mut self.kept.held);
-        if held_in_time {
+        if in_time(Stage::Flows) {
             load.queries.held = held;
         }
     }
@@ -309,7 +306,7 @@ impl Loading {
 
     /// Checks that every saved execution and outbox row was locked, or is one of the exceptions, and that a transaction
     /// with locked flows counts no other flow.
-    pub fn check_saved(&self, changes: &Changes, saved: &Saved<'_>) -> Result<(), Violation> {
+    pub fn check_saved(&self, changes: &Changes, saved: &UnrequestedExecutions<'_>) -> Result<(), Violation> {
         let updated = changes.executions.updated.iter().map(|row| row.execution.id);
         for id in updated.chain(changes.executions.deleted.iter().map(|(id, _)| *id)) {
             if self.stage_of_saved(id, saved).is_none() {
@@ -338,7 +335,7 @@ impl Loading {
     }
 
     /// Returns the stage in which an execution was locked; none if it was not.
-    pub fn stage_of_saved(&self, id: ExecutionId, saved: &Saved<'_>) -> Option<Stage> {
+    pub fn stage_of_saved(&self, id: ExecutionId, saved: &UnrequestedExecutions<'_>) -> Option<Stage> {
         if self.locks(id) {
             return Some(Stage::Executions);
         }
@@ -350,7 +347,12 @@ impl Loading {
 
     /// Returns the stage whose lock protects an outbox row: that of the execution or flow it is about. None if that is
     /// not locked.
-    fn stage_of_outbox(&self, name: OutboxName, changes: &Changes, saved: &Saved<'_>) -> Option<Stage> {
+    fn stage_of_outbox(
+        &self,
+        name: OutboxName,
+        changes: &Changes,
+        saved: &UnrequestedExecutions<'_>,
+    ) -> Option<Stage> {
         let is_new = |id: ExecutionId| changes.executions.inserted.iter().any(|row| row.execution.id == id);
         let owner = ExecutionId(name.id);
         match name.kind {
@@ -364,7 +366,7 @@ impl Loading {
 }
 
 /// The executions that a transaction may save without having requested them by id.
-pub struct Saved<'a> {
+pub struct UnrequestedExecutions<'a> {
     /// Candidates and held executions, which were locked when they were found.
     pub found: &'a HashSet<ExecutionId>,
     /// Executions from the lease cache.

@@ -19,14 +19,15 @@ mod loading;
 mod stage;
 
 pub use host::{Admission, Alone, Host};
-pub use loading::{Loading, LockPlan, Saved, Violation};
+pub use loading::{Loading, LockPlan, UnrequestedExecutions, Violation};
 pub use stage::Stage;
 
 use crate::gate::GateName;
 use crate::gate::draws::fairness_line_of;
 use crate::rows::{Changes, Needs, Rows};
 use crate::rule::{IfLocked, LeaseEffect, Phase, Task};
-use crate::rules::{gates, join, waitpoint};
+use crate::rules::flows::join;
+use crate::rules::{gates, waitpoint};
 use crate::table::Access;
 use crate::work::Context;
 use crate::{ClassId, Entropy, Execution, ExecutionId, Timestamp, Work};
@@ -393,7 +394,7 @@ impl<H: Host> Driver<H> {
 
     /// Reports whether this transaction holds the lock on an execution, or takes it when it saves the execution.
     fn is_locked(&self, id: ExecutionId) -> bool {
-        let saved = Saved { found: self.search.found(), cached: self.cached.ids() };
+        let saved = UnrequestedExecutions { found: self.search.found(), cached: self.cached.ids() };
         !self.work.is_skipped(id) && self.loading.stage_of_saved(id, &saved).is_some()
     }
 
@@ -436,7 +437,7 @@ impl<H: Host> Driver<H> {
             ended_leases: self.work.take_ended_leases(),
         };
         let changes = std::mem::replace(&mut self.work, Work::new(Entropy::seeded(0))).finish();
-        let saved = Saved { found: self.search.found(), cached: self.cached.ids() };
+        let saved = UnrequestedExecutions { found: self.search.found(), cached: self.cached.ids() };
         self.loading.check_saved(&changes, &saved)?;
         self.effects = self.host.effects(&changes, summary);
         Ok(changes)

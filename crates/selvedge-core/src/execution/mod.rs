@@ -161,7 +161,7 @@ pub struct Detail {
     /// it, because lines take turns regardless of priority; none for all other executions. Stored as `head`.
     #[serde(rename = "head", skip_serializing_if = "Option::is_none")]
     pub own_priority: Option<i16>,
-    /// True if its parent awaits its end: see `rules/children.rs`.
+    /// True if its parent awaits its end: see `rules/flows/children.rs`.
     #[serde(skip_serializing_if = "is_default")]
     pub end_awaited: bool,
 }

@@ -2,7 +2,7 @@
 //!
 //! The number of members in each state is kept in the flow's row and updated once per transaction, so reading it costs
 //! the same for ten members and for ten thousand. A flow has ended when none of its members is live; right after that,
-//! [`SettleFlow`](crate::rules::flow::SettleFlow) decides its final state.
+//! [`SettleFlow`](crate::rules::flows::whole::SettleFlow) decides its final state.
 
 pub mod critical_path;
 pub mod graph;

@@ -3,8 +3,8 @@
 //! The row is locked, skipping one that another transaction has locked, and is deleted by the transaction that submits:
 //! so each row is taken in once, whichever servers try and whenever they crash.
 
+use super::flows::submit::SubmitFlow;
 use super::submit::Submit;
-use super::submit_flow::SubmitFlow;
 use crate::fact::{self, Fact};
 use crate::inbox::{InboxNumber, InboxProblem, InboxRow};
 use crate::rows::Needs;

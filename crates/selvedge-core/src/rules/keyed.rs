@@ -90,9 +90,9 @@ impl<R: Repeatable> Rule for Keyed<R> {
 }
 
 /// The steps of a call that takes several transactions.
-pub trait Plan: Clone + Serialize + DeserializeOwned + Send + 'static {}
+pub trait CallSteps: Clone + Serialize + DeserializeOwned + Send + 'static {}
 
-impl<T: Clone + Serialize + DeserializeOwned + Send + 'static> Plan for T {}
+impl<T: Clone + Serialize + DeserializeOwned + Send + 'static> CallSteps for T {}
 
 /// Fixes the steps of a call that takes several transactions, under the key of the call.
 #[derive(Clone, Debug)]
@@ -102,7 +102,7 @@ pub struct FixPlan<P> {
     pub plan: P,
 }
 
-impl<P: Plan> Rule for FixPlan<P> {
+impl<P: CallSteps> Rule for FixPlan<P> {
     type Reply = Result<P, Refusal>;
     const PHASE: Phase = Phase::Operators;
 
@@ -117,7 +117,7 @@ impl<P: Plan> Rule for FixPlan<P> {
     }
 }
 
-impl<P: Plan> Repeatable for FixPlan<P> {
+impl<P: CallSteps> Repeatable for FixPlan<P> {
     type Done = P;
     type Answer = P;
 

@@ -3,16 +3,16 @@
 //! The epoch is the fence, not the clock: a late report under the current lease is accepted. A report that succeeded
 //! before gives the same reply when it is repeated: the history line that it wrote is its receipt.
 
+use super::flows::grow::Spawn;
 use super::frame::{self, FrameIdentity};
 use super::gates::budget::{Counted, Spend};
-use super::grow::Spawn;
 use super::step::StepDraft;
 use super::suspend::Suspend;
 use super::waitpoint::{WaitpointDraft, create, needs_closed};
 use super::{after_failure, follow, put_back};
 use crate::digest::{Digest, waitpoints_form, waits_form};
 use crate::execution::Progress;
-use crate::fact::{self, Fact, Failure, Next};
+use crate::fact::{self, Fact, Failure, LeaseRef, Next};
 use crate::history::{end_of_attempt, lease_of};
 use crate::name::{KEY_LIMIT, Name};
 use crate::rows::{Needs, ResultChange};
@@ -332,94 +332,61 @@ impl Report {
 
     /// Applies a report whose fence is current, or the end of an attempt that a used-up budget suspended.
     fn apply(&self, row: &Execution, frame: FrameIdentity, work: &mut Work) -> Result<Reported, Refusal> {
-        let id = row.id;
         let lease = row.lease_ref().or_else(|| row.detail.breached.clone()).ok_or_else(|| row.stale())?;
         let (now, digest) = (work.now(), self.digest());
-        let next = match &self.op {
+        match &self.op {
             Op::Complete { result } => return Ok(self.complete(result, work)),
             Op::Fail { message, class, retry_after_ms } => {
                 let error = Failure { message: message.clone(), class: *class };
                 let next = after_failure(work, row, *class, *retry_after_ms);
-                work.apply(
-                    id,
-                    Fact::Failed(fact::Failed { lease, error: error.clone(), next, digest }),
-                    None,
-                    |row| {
-                        follow(row, next);
-                        row.detail.breached = None;
-                        row.detail.error = Some(error);
-                        row.detail.retries += u32::from(!matches!(next, Next::Terminal(_)));
-                    },
-                );
-                next
+                return Ok(fail(row, fact::Failed { lease, error, next, digest }, work));
             }
-            Op::Progress { percent, message } => {
-                if let Some(progress) = self.new_progress(row.detail.progress.as_ref(), *percent, message) {
-                    let fact =
-                        Fact::Progressed(fact::Progressed { percent: *percent, message: message.clone() });
-                    work.apply(id, fact, None, |row| row.detail.progress = Some(progress));
-                }
-                return Ok(Reported::active());
+            Op::Delay { until } => {
+                let next = put_back(row, Some(until.at(now)), now);
+                let fact = Fact::Delayed(fact::Delayed { lease, next, digest });
+                return Ok(end(row, fact, next, work));
+            }
+            Op::Release => {
+                let next = put_back(row, None, now);
+                let fact = Fact::Released(fact::Released { lease, next, digest: Some(digest) });
+                return Ok(end(row, fact, next, work));
             }
             Op::Cancelled { message } => {
-                let Some(request) = row.detail.cancel.clone() else {
-                    let detail = "no cancel was requested; report complete, fail or release instead";
-                    let state = row.state.name().as_str().into();
-                    return Err(Refusal::WrongState { execution: id, state, detail: detail.into() });
-                };
-                let next = Next::Terminal(Outcome::Cancelled);
-                let (reason, message) = (request.reason, message.clone());
-                let fact =
-                    Fact::CancelAcknowledged(fact::CancelAcknowledged { lease, reason, message, digest });
-                work.apply(id, fact, request.actor, |row| follow(row, next));
-                next
+                return acknowledge_cancel(row, lease, message.clone(), digest, work);
             }
+            Op::Suspend(suspend) => {
+                let (next, waitpoints) = suspend.decide(row, digest, work)?;
+                return Ok(Reported { waitpoints, ..reported(next) });
+            }
+            Op::Usage(spend) => return self.spend(row, spend, work),
+            Op::Progress { percent, message } => self.progress(row, *percent, message, work),
             Op::Spawn(spawn) => {
                 let spawned = spawn.decide(row, work)?;
                 return Ok(Reported { spawned, ..Reported::active() });
             }
             Op::Frame { kind, mode, data, correlation_id } => {
-                let appended = Frame {
-                    stream: self.stream(),
-                    number: 0,
-                    kind: *kind,
-                    best_effort: false,
-                    at: now,
-                    data: data.clone(),
-                    correlation_id: correlation_id.clone(),
-                };
+                let (data, correlation_id) = (data.clone(), correlation_id.clone());
+                let (stream, kind, best_effort) = (self.stream(), *kind, false);
+                let appended = Frame { stream, number: 0, kind, best_effort, at: now, data, correlation_id };
                 frame::append(appended, *mode, frame, work)?;
-                return Ok(Reported::active());
-            }
-            Op::Delay { until } => {
-                let next = put_back(row, Some(until.at(now)), now);
-                work.apply(id, Fact::Delayed(fact::Delayed { lease, next, digest }), None, |row| {
-                    follow(row, next)
-                });
-                next
-            }
-            Op::Release => {
-                let next = put_back(row, None, now);
-                let fact = Fact::Released(fact::Released { lease, next, digest: Some(digest) });
-                work.apply(id, fact, None, |row| follow(row, next));
-                next
             }
             Op::Waitpoint { draft, fingerprint } => {
                 let created = create(work, row, std::slice::from_ref(draft), *fingerprint);
                 let waitpoints = created.map_err(|refusal| refusal.without_pointer_prefix("/0"))?;
                 return Ok(Reported { waitpoints, ..Reported::active() });
             }
-            Op::Suspend(suspend) => {
-                let (next, waitpoints) = suspend.decide(row, digest, work)?;
-                return Ok(Reported { waitpoints, ..reported(next) });
-            }
-            Op::Step(step) => {
-                step.decide(row, work)?;
-                return Ok(Reported::active());
-            }
-            Op::Usage(spend) => return self.spend(row, spend, work),
+            Op::Step(step) => step.decide(row, work)?,
+        }
+        Ok(Reported::active())
+    }
+
+    /// Records progress, if it is new.
+    fn progress(&self, row: &Execution, percent: Option<f64>, message: &Option<String>, work: &mut Work) {
+        let Some(progress) = self.new_progress(row.detail.progress.as_ref(), percent, message) else {
+            return;
         };
-        Ok(reported(next))
+        let fact = Fact::Progressed(fact::Progressed { percent, message: message.clone() });
+        work.apply(row.id, fact, None, |row| row.detail.progress = Some(progress));
     }
 
     /// Returns the progress after this report; none if the report changes nothing: it has the content of the current
@@ -569,6 +536,43 @@ impl Report {
         }
         digest.finish()
     }
+}
+
+/// Ends the attempt of an execution that its worker puts back.
+fn end(row: &Execution, fact: Fact, next: Next, work: &mut Work) -> Reported {
+    work.apply(row.id, fact, None, |row| follow(row, next));
+    reported(next)
+}
+
+/// Ends an attempt that failed, and keeps its error.
+fn fail(row: &Execution, failed: fact::Failed, work: &mut Work) -> Reported {
+    let (error, next) = (failed.error.clone(), failed.next);
+    work.apply(row.id, Fact::Failed(failed), None, |row| {
+        follow(row, next);
+        row.detail.breached = None;
+        row.detail.error = Some(error);
+        row.detail.retries += u32::from(!matches!(next, Next::Terminal(_)));
+    });
+    reported(next)
+}
+
+/// Cancels an execution whose worker acknowledges the request to cancel.
+fn acknowledge_cancel(
+    row: &Execution,
+    lease: LeaseRef,
+    message: Option<String>,
+    digest: u64,
+    work: &mut Work,
+) -> Result<Reported, Refusal> {
+    let Some(request) = row.detail.cancel.clone() else {
+        let detail = "no cancel was requested; report complete, fail or release instead";
+        let state = row.state.name().as_str().into();
+        return Err(Refusal::WrongState { execution: row.id, state, detail: detail.into() });
+    };
+    let (reason, next) = (request.reason, Next::Terminal(Outcome::Cancelled));
+    let fact = Fact::CancelAcknowledged(fact::CancelAcknowledged { lease, reason, message, digest });
+    work.apply(row.id, fact, request.actor, |row| follow(row, next));
+    Ok(reported(next))
 }
 
 fn reported(next: Next) -> Reported {

@@ -7,10 +7,10 @@
 //! A claim class is interned before a transaction, so the caller prepares the submission from the specification that it has read
 //! ([`PreparedRun`]), and the rule compares the version of the specification.
 
-use super::graft::PlannedGraph;
+use super::flows::graft::PlannedGraph;
+use super::flows::submit::{FlowSubmission, SubmitFlow};
 use super::keyed::Repeatable;
 use super::submit::{Submit, SubmitItem, Submitted};
-use super::submit_flow::{FlowSubmission, SubmitFlow};
 use crate::fact::{self, Fact};
 use crate::plan::GraphPlan;
 use crate::rows::Needs;

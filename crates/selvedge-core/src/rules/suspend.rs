@@ -4,7 +4,7 @@
 //! out with the action `resume`. The first transaction that finds this ends the suspension with the row locked;
 //! afterwards the row is no longer suspended, so it cannot end twice.
 
-use super::children::{self, Look};
+use super::flows::children::{self, Look};
 use super::follow;
 use super::waitpoint::{WaitpointDraft, create, needs_closed, open_needed};
 use crate::fact::{self, Fact, Failure, Next, SuspensionNotice};

@@ -9,7 +9,7 @@
 pub mod cron;
 pub mod times;
 
-use crate::rules::submit_flow::FlowDraft;
+use crate::rules::flows::submit::FlowDraft;
 use crate::{Draft, ExecutionId, FlowId, Name, NamespaceId, Refusal, Timestamp};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};

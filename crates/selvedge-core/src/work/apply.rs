@@ -18,23 +18,32 @@ struct Applied {
     old_order: ClaimOrder,
     /// Time of the claim whose lease has ended.
     ended_lease: Option<Timestamp>,
-    ended_or_reopened: bool,
-    /// The outcome, if the execution has one now.
-    outcome: Option<Outcome>,
+    /// The execution ended or reopened; none if it was live before and after, or ended before and after.
+    turn: Option<Turn>,
     flow: Option<FlowId>,
-    /// The execution has ended with waitpoints.
-    leaves_waitpoints: bool,
-    /// The parent waits for the execution, which ended or reopened.
-    tells_parent: bool,
-    has_children: bool,
     /// The tags before the change, if it may have changed them.
     old_tags: Option<BTreeMap<String, String>>,
-    /// The slots to give back, with the row.
+    left: LeftGates,
+}
+
+/// A change between live and ended.
+struct Turn {
+    /// The outcome; none if the execution reopened.
+    outcome: Option<Outcome>,
+    /// The parent waits for the execution.
+    tells_parent: bool,
+    has_children: bool,
+    has_waitpoints: bool,
+}
+
+/// What the change takes from gates, each with the row after it.
+struct LeftGates {
+    /// The slots to give back.
     slots: Option<(Execution, Slots)>,
-    /// The row, if it was the head of its fairness line.
-    left_head: Option<Execution>,
-    /// The row, if a gate may have promised something to it.
-    leaves_promise: Option<Execution>,
+    /// It was the head of its fairness line.
+    line: Option<Execution>,
+    /// A gate may have promised something to it.
+    promise: Option<Execution>,
 }
 
 impl Applied {
@@ -48,44 +57,53 @@ impl Applied {
         let old_tags = matches!(fact, Fact::Tagged { .. }).then(|| row.tags.clone());
         edit(row);
         row.detail.replace_nul();
-        let (to, outcome, id) = (row.state.name(), row.state.outcome(), row.id);
+        let (to, id) = (row.state.name(), row.id);
         let cause = fact.cause().expect("a change has a cause");
         assert!(allowed(Some(from), cause, to), "{cause:?} may not take {id} from {from:?} to {to:?}");
-        let ended_or_reopened = outcome.is_some() != from.outcome().is_some();
-        if ended_or_reopened {
-            row.ended_at = outcome.map(|_| now);
-        }
-        let tells_parent = ended_or_reopened && row.tells_parent();
-        row.detail.end_awaited &= outcome.is_none();
-        if to == StateName::Active || outcome.is_some() {
+        let turn = Turn::of(row, from, now);
+        if to == StateName::Active || to.outcome().is_some() {
             row.detail.breached = None;
         }
+        row.version += 1;
+        let left = LeftGates::of(row, from);
+        let ended_lease = claimed_at.filter(|_| to != StateName::Active);
+        Applied { from, to, old_order, ended_lease, turn, flow: row.flow, old_tags, left }
+    }
+}
+
+impl Turn {
+    /// Sets the time of the end if the row ended or reopened.
+    fn of(row: &mut Execution, from: StateName, now: Timestamp) -> Option<Turn> {
+        let outcome = row.state.outcome();
+        let turned = outcome.is_some() != from.outcome().is_some();
+        let turn = turned.then(|| Turn {
+            outcome,
+            tells_parent: row.tells_parent(),
+            has_children: row.wiring().has_attached_children(),
+            has_waitpoints: row.detail.record.waitpoints > 0,
+        });
+        if turned {
+            row.ended_at = outcome.map(|_| now);
+        }
+        row.detail.end_awaited &= outcome.is_none();
+        turn
+    }
+}
+
+impl LeftGates {
+    /// Takes from the row what it no longer has in its state.
+    fn of(row: &mut Execution, from: StateName) -> LeftGates {
+        let to = row.state.name();
         let stays = matches!(to, StateName::Waiting | StateName::Held);
         let was_released = !stays && row.detail.place.take().is_some();
-        let leaves_promise = was_released && from == StateName::Waiting && to != StateName::Active;
-        let leaves_promise = leaves_promise.then(|| row.clone());
-        row.version += 1;
+        let unused = was_released && from == StateName::Waiting && to != StateName::Active;
+        let promise = unused.then(|| row.clone());
         let slots = (from == StateName::Active && to != StateName::Active)
             .then(|| std::mem::take(&mut row.detail.slots))
             .filter(|slots| *slots != Slots::default())
             .map(|slots| (row.clone(), slots));
-        let left_head = from == StateName::Waiting && to != from && row.detail.own_priority.take().is_some();
-        Applied {
-            from,
-            to,
-            old_order,
-            ended_lease: claimed_at.filter(|_| to != StateName::Active),
-            ended_or_reopened,
-            outcome,
-            flow: row.flow,
-            leaves_waitpoints: outcome.is_some() && ended_or_reopened && row.detail.record.waitpoints > 0,
-            tells_parent,
-            has_children: row.wiring().has_attached_children(),
-            old_tags,
-            slots,
-            left_head: left_head.then(|| row.clone()),
-            leaves_promise,
-        }
+        let left_line = from == StateName::Waiting && to != from && row.detail.own_priority.take().is_some();
+        LeftGates { slots, line: left_line.then(|| row.clone()), promise }
     }
 }
 
@@ -104,53 +122,61 @@ impl Work {
         edit: impl FnOnce(&mut Execution),
     ) {
         let was_changed = self.is_changed(id);
-        let row =
-            &mut self.tables.executions.change(&id).expect("a rule changes rows that it has loaded").row;
+        let entry = self.tables.executions.change(&id).expect("a rule changes rows that it has loaded");
+        let row = &mut entry.row;
         let change = Applied::to(row, self.now, &fact, edit);
         self.ready.remove(&self.classes, row.class, change.old_order);
-        if let Some(claimed_at) = change.ended_lease {
-            self.ended_leases.push((id, claimed_at));
-        }
-        if change.leaves_waitpoints {
-            self.closing.insert(id, Closing::All);
-        }
-        self.note_end_of_member(id, &change, was_changed);
+        self.ended_leases.extend(change.ended_lease.map(|claimed_at| (id, claimed_at)));
         self.index_tags(id, &change);
         self.record(id, fact, actor);
         if let Some(flow) = change.flow.filter(|_| change.from != change.to) {
             self.count(flow, change.from, -1);
             self.count(flow, change.to, 1);
         }
-        let failed = change.outcome.is_some_and(|outcome| outcome != Outcome::Completed);
-        if change.ended_or_reopened && change.has_children && failed {
+        if let Some(turn) = &change.turn {
+            self.propagate_turn(id, change.flow, turn, was_changed);
+        }
+        self.leave_gates(&change.left);
+    }
+
+    /// Notes the rows that depend on whether an execution has ended: its waitpoints, downstreams, children and parent.
+    fn propagate_turn(&mut self, id: ExecutionId, flow: Option<FlowId>, turn: &Turn, was_changed: bool) {
+        if turn.has_waitpoints && turn.outcome.is_some() {
+            self.closing.insert(id, Closing::All);
+        }
+        if let Some(flow) = flow {
+            self.unpropagated.insert(id);
+            // The flow of an execution that ended in this very transaction is running: it had a live member.
+            let reopens = turn.outcome.is_none() && !was_changed;
+            assert!(!reopens || self.is_running(flow), "{id} reopens, and flow {flow} is not running");
+        }
+        let failed = turn.outcome.is_some_and(|outcome| outcome != Outcome::Completed);
+        if turn.has_children && failed {
             self.enqueue(OutboxKind::Children, id);
         }
-        if change.tells_parent {
+        if turn.tells_parent {
             self.enqueue_parent(id);
-        }
-        if let Some((row, slots)) = &change.slots {
-            self.give_back(row, slots);
-        }
-        if let Some(row) = &change.left_head {
-            self.leave_line(row);
-        }
-        if let Some(row) = &change.leaves_promise {
-            self.drop_promises(row);
         }
     }
 
-    /// Notes a member of a flow whose downstreams have to be updated, because it ended or reopened.
-    fn note_end_of_member(&mut self, id: ExecutionId, change: &Applied, was_changed: bool) {
-        let Some(flow) = change.flow.filter(|_| change.ended_or_reopened) else { return };
-        self.unpropagated.insert(id);
-        // An execution that reopens in a cancelled flow is cancelled by the same transaction.
+    /// Reports whether a loaded flow runs, or is being cancelled: an execution that reopens in a cancelled flow is
+    /// cancelled by the same transaction.
+    fn is_running(&self, flow: FlowId) -> bool {
         let running = |flow: &Flow| flow.state == FlowState::Running || flow.detail.cancel.is_some();
-        // The flow of an execution that ended in this very transaction is running: it had a live member.
-        let reopens = change.outcome.is_none() && !was_changed;
-        assert!(
-            !reopens || self.tables.flows.get(&flow).is_some_and(running),
-            "{id} reopens, and flow {flow} is not running"
-        );
+        self.tables.flows.get(&flow).is_some_and(running)
+    }
+
+    /// Gives back what a change has taken from the row.
+    fn leave_gates(&mut self, left: &LeftGates) {
+        if let Some((row, slots)) = &left.slots {
+            self.give_back(row, slots);
+        }
+        if let Some(row) = &left.line {
+            self.leave_line(row);
+        }
+        if let Some(row) = &left.promise {
+            self.drop_promises(row);
+        }
     }
 
     /// Writes the difference between the tags before and after a change to the tag index.

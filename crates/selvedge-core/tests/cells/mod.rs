@@ -19,18 +19,18 @@ use selvedge_core::join::EdgeCondition;
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::plan::{EdgeDraft, GraphDraft, GraphTarget, NodeDraft};
 use selvedge_core::rules::claim::Claim;
-use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
+use selvedge_core::rules::flows::dispatch::{Dispatch, Dispatched};
+use selvedge_core::rules::flows::graft::PlannedGraph;
+use selvedge_core::rules::flows::grow::{Grow, Spawn};
+use selvedge_core::rules::flows::submit::{FlowDraft, SubmitFlow};
 use selvedge_core::rules::gates::adopt::Adopt;
 use selvedge_core::rules::gates::budget::Breach;
 use selvedge_core::rules::gates::check::CheckGate;
-use selvedge_core::rules::graft::PlannedGraph;
-use selvedge_core::rules::grow::{Grow, Spawn};
 use selvedge_core::rules::operator::{Action, Operate};
 use selvedge_core::rules::report::{Fence, Op, Report};
 use selvedge_core::rules::signal::{SignalDraft, SignalSender};
 use selvedge_core::rules::step::StepDraft;
-use selvedge_core::rules::submit::{Submit, SubmitItem};
-use selvedge_core::rules::submit_flow::{FlowDraft, SubmitFlow};
+use selvedge_core::rules::submit::{Submit, SubmitItem, Submitted};
 use selvedge_core::rules::suspend::Suspend;
 use selvedge_core::rules::timer::{FireTimer, Timer, TimerReply};
 use selvedge_core::rules::waitpoint::{Reissue, WaitpointDraft};
@@ -42,7 +42,7 @@ use selvedge_core::suspension::{Condition as Resume, WaitDraft};
 use selvedge_core::table::{Entries, Guarded};
 use selvedge_core::transition::Cause;
 use selvedge_core::{
-    Changes, Draft, DueKind, Execution, ExecutionId, FailureClass, FlowId, Name, Outcome, State,
+    Changes, Draft, DueKind, Execution, ExecutionId, FailureClass, FlowId, Name, Outcome, Refusal, State,
 };
 use uuid::Uuid;
 
@@ -94,6 +94,13 @@ pub fn name(row: &Row) -> Option<StateName> {
     row.as_ref().map(|row| row.state.name())
 }
 
+/// Returns the reports of failures of every class, with and without a time for the retry.
+fn fails() -> Vec<Command> {
+    let fail = |class, retry_after_ms| Op::Fail { message: "failed".into(), class, retry_after_ms };
+    let of = |class| [None, Some(0), Some(1)].map(|retry| Command::Report(fail(class, retry)));
+    FailureClass::ALL.into_iter().flat_map(of).collect()
+}
+
 /// Returns the commands that may change a state by this cause.
 pub fn commands(cause: Cause) -> Vec<Command> {
     let waits = || [When::AfterMs(0), When::AfterMs(1)];
@@ -107,15 +114,7 @@ pub fn commands(cause: Cause) -> Vec<Command> {
         Cause::DelayOver => fire(DueKind::Delay),
         Cause::Claim => vec![Command::Claim],
         Cause::Complete => vec![Command::Report(Op::Complete { result: Bytes::from_static(b"1") })],
-        Cause::Fail => {
-            let mut fails = Vec::new();
-            for class in FailureClass::ALL {
-                for retry_after_ms in [None, Some(0), Some(1)] {
-                    fails.push(Command::Report(Op::Fail { message: "failed".into(), class, retry_after_ms }));
-                }
-            }
-            fails
-        }
+        Cause::Fail => fails(),
         Cause::AttemptTimeout => fire(DueKind::AttemptTimeout),
         Cause::LeaseExpiry => vec![Command::FireTimer(Timer::LeaseExpiry)],
         Cause::Delay => waits().map(|until| Command::Report(Op::Delay { until })).to_vec(),
@@ -332,48 +331,54 @@ fn deliver(name: Option<&str>, sender: SignalSender, scene: &Scene<'_>) -> (bool
     (delivered.is_ok_and(|delivered| !delivered.duplicate), changes)
 }
 
+fn submit(delay: Option<When>, scene: &Scene<'_>) -> (bool, Changes) {
+    let draft = Draft { id: Some(ID.0), delay, ..Draft::new("kind") };
+    let (done, changes) = submit_one(draft, ID, scene);
+    (done.is_ok_and(|done| !done.duplicate), changes)
+}
+
+fn debounce(scene: &Scene<'_>) -> (bool, Changes) {
+    let debounce = Debounce { key: QUIET.to_owned(), delay_ms: 5, max_ms: None };
+    let draft = Draft { debounce: Some(debounce), ..Draft::new("kind") };
+    match submit_one(draft, ExecutionId(Uuid::from_u128(11)), scene) {
+        (Ok(done), changes) if done.debounced => (true, changes),
+        // It has created another execution.
+        (Ok(_) | Err(_), _) => (false, Changes::default()),
+    }
+}
+
+fn submit_one(draft: Draft, id: ExecutionId, scene: &Scene<'_>) -> (Result<Submitted, Refusal>, Changes) {
+    let items = vec![SubmitItem { submission: draft.check(), class: CLASS, id }];
+    let (mut submitted, changes) =
+        scene.run(Submit { namespace: NAMESPACE, items, actor: None, call_key: None, repeated: false });
+    (submitted.remove(0), changes)
+}
+
+fn claim(scene: &Scene<'_>) -> (bool, Changes) {
+    let (claims, changes) = scene.run(Claim {
+        scope: session().scope,
+        worker: Name::trusted("worker"),
+        instance: Name::trusted("instance"),
+        incarnation: None,
+        max: 1,
+        ttl_ms: TTL_MS,
+        call_key: None,
+        across: vec![],
+        handed_only: false,
+        life: None,
+    });
+    let held = changes.executions.updated.iter().any(|one| matches!(one.execution.state, State::Held(_)));
+    (claims.is_ok_and(|claims| held == claims.claimed.is_empty()), changes)
+}
+
 /// Runs the command. Returns true if it was accepted and had an effect, and the changes.
 fn decide(scene: &Scene<'_>) -> (bool, Changes) {
     let fence = Fence { execution: ID, attempt: 0, lease_id: LEASE, epoch: 1 };
     let (namespace, call_key, repeated) = (NAMESPACE, None, false);
     match scene.command {
-        Command::Submit(delay) => {
-            let draft = Draft { id: Some(ID.0), delay: *delay, ..Draft::new("kind") };
-            let items = vec![SubmitItem { submission: draft.check(), class: CLASS, id: ID }];
-            let (mut submitted, changes) =
-                scene.run(Submit { namespace, items, actor: None, call_key, repeated });
-            (submitted.remove(0).is_ok_and(|done| !done.duplicate), changes)
-        }
-        Command::Debounce => {
-            let debounce = Debounce { key: QUIET.to_owned(), delay_ms: 5, max_ms: None };
-            let draft = Draft { debounce: Some(debounce), ..Draft::new("kind") };
-            let (id, class) = (ExecutionId(Uuid::from_u128(11)), CLASS);
-            let items = vec![SubmitItem { submission: draft.check(), class, id }];
-            let (mut submitted, changes) =
-                scene.run(Submit { namespace, items, actor: None, call_key, repeated });
-            match submitted.remove(0) {
-                Ok(done) if done.debounced => (true, changes),
-                // It has created another execution.
-                Ok(_) | Err(_) => (false, Changes::default()),
-            }
-        }
-        Command::Claim => {
-            let (claims, changes) = scene.run(Claim {
-                scope: session().scope,
-                worker: Name::trusted("worker"),
-                instance: Name::trusted("instance"),
-                incarnation: None,
-                max: 1,
-                ttl_ms: TTL_MS,
-                call_key,
-                across: vec![],
-                handed_only: false,
-                life: None,
-            });
-            let held =
-                changes.executions.updated.iter().any(|one| matches!(one.execution.state, State::Held(_)));
-            (claims.is_ok_and(|claims| held == claims.claimed.is_empty()), changes)
-        }
+        Command::Submit(delay) => submit(*delay, scene),
+        Command::Debounce => debounce(scene),
+        Command::Claim => claim(scene),
         Command::CheckGate(gate) => {
             let (looked, changes) = scene.run(CheckGate { gate: gate.clone(), stopped: false, now: true });
             (looked.released == 1, changes)

@@ -4,7 +4,7 @@ use super::process::{LIMITED, Process};
 use super::rules::{TestRule, claim, complete, report, submit, task};
 use super::table::{CLASS, Table, active, id, joined, lane, name, run, run_again, run_watched};
 use selvedge_core::outbox::{OutboxKind, OutboxName};
-use selvedge_core::rules::join::CHUNK;
+use selvedge_core::rules::flows::join::CHUNK;
 use selvedge_core::rules::report::Op;
 use selvedge_core::state::StateName;
 use selvedge_core::table::Access;

@@ -7,7 +7,7 @@ use super::helpers::{
 use super::test_store::{TestStore, name};
 use selvedge_core::execution::RecordSummary;
 use selvedge_core::fact::{self, Fact, SuspensionNotice};
-use selvedge_core::rules::dispatch::Dispatched;
+use selvedge_core::rules::flows::dispatch::Dispatched;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
 use selvedge_core::rules::timer::{FireTimer, Timer, TimerReply};

@@ -11,7 +11,7 @@ use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::rows::{Candidates, Relative, ResultChange, StoredRelative};
 use selvedge_core::rule::Queued;
 use selvedge_core::rules::claim::{Claim, Claimed};
-use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
+use selvedge_core::rules::flows::dispatch::{Dispatch, Dispatched};
 use selvedge_core::rules::operator::{Action, Operate};
 use selvedge_core::rules::report::{Fence, Op, Report, Reported};
 use selvedge_core::rules::submit::{Submit, SubmitItem};

@@ -317,7 +317,7 @@ impl Committer {
         let count = tasks.len();
         let driver = Driver::new(self.host.clone(), tasks).with_patience(patience);
         let driver = Arc::new(Mutex::new(driver));
-        let history = self.store.lineage();
+        let lineage = self.store.lineage();
         let begun = Instant::now();
         let transaction = self.store.transact(Box::new(driver.clone())).await;
         self.health.record(&transaction);
@@ -337,7 +337,7 @@ impl Committer {
                 if !follow_up.is_empty() {
                     let _ = self.sinks.follow_ups.send(follow_up);
                 }
-                self.apply_effects(effects, history);
+                self.apply_effects(effects, lineage);
                 tasks.extend(handed_over);
                 (tasks, Ok(transaction))
             }
@@ -347,11 +347,11 @@ impl Committer {
 
     /// After the commit: fills the lease cache, wakes the waiters of this process, and notifies the other servers. A
     /// crash before this loses only wake-ups: the other servers find the committed rows by polling.
-    fn apply_effects(&self, effects: CommitEffects, history: u64) {
+    fn apply_effects(&self, effects: CommitEffects, lineage: u64) {
         if let Some(sink) = &self.host.spans {
             sink.send(effects.spans);
         }
-        self.host.cache.add(effects.leased, history);
+        self.host.cache.add(effects.leased, lineage);
         self.wake_local(&effects.notification);
         effects.ended_attempts.iter().for_each(|id| self.waiters.wake_stream(*id));
         if !effects.notification.is_empty() {

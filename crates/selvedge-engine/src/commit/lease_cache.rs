@@ -4,7 +4,7 @@
 //! begins again with the row read from the store. The cache is bounded; a miss costs one read.
 //!
 //! If the store has lost commits, it may have another change with the version of a cached row. So all rows belong to one
-//! history of the store (see [`Transactions::lineage`](selvedge_store::Transactions::lineage)), and are dropped when it changes.
+//! lineage of the store (see [`Transactions::lineage`](selvedge_store::Transactions::lineage)), and are dropped when it changes.
 
 use crate::sync::lock;
 use selvedge_core::{ClassId, Execution, ExecutionId, FlowId};
@@ -25,29 +25,29 @@ pub struct LeaseCache {
     hits: AtomicU64,
 }
 
-/// The cached rows of one history of the store.
+/// The cached rows of one lineage of the store.
 #[derive(Default)]
 struct Rows {
-    history: u64,
+    lineage: u64,
     by_id: HashMap<ExecutionId, Execution>,
 }
 
 impl Rows {
     /// Drops the rows of earlier histories.
-    fn drop_earlier(&mut self, history: u64) {
-        if self.history < history {
+    fn drop_earlier(&mut self, lineage: u64) {
+        if self.lineage < lineage {
             self.by_id.clear();
-            self.history = history;
+            self.lineage = lineage;
         }
     }
 }
 
 impl LeaseCache {
-    /// Takes a row out of the cache, if it is of this history of the store or a later one. If the transaction changes the
+    /// Takes a row out of the cache, if it is of this lineage of the store or a later one. If the transaction changes the
     /// row and it stays active, the commit adds it again.
-    pub fn take(&self, id: ExecutionId, history: u64) -> Option<Execution> {
+    pub fn take(&self, id: ExecutionId, lineage: u64) -> Option<Execution> {
         let mut cached = lock(&self.rows);
-        cached.drop_earlier(history);
+        cached.drop_earlier(lineage);
         let row = cached.by_id.remove(&id)?;
         self.hits.fetch_add(1, Ordering::Relaxed);
         Some(row)
@@ -68,15 +68,15 @@ impl LeaseCache {
         Some(lock(&self.rows).by_id.get(&id)?.class)
     }
 
-    /// Adds rows after their commit, which began in this history of the store. If they exceed the capacity, the cache is
+    /// Adds rows after their commit, which began in this lineage of the store. If they exceed the capacity, the cache is
     /// cleared first.
-    pub fn add(&self, rows: Vec<Execution>, history: u64) {
+    pub fn add(&self, rows: Vec<Execution>, lineage: u64) {
         if rows.is_empty() {
             return;
         }
         let mut cached = lock(&self.rows);
-        cached.drop_earlier(history);
-        if cached.history > history {
+        cached.drop_earlier(lineage);
+        if cached.lineage > lineage {
             return;
         }
         let cached = &mut cached.by_id;

@@ -160,7 +160,7 @@ impl TaskQueue {
 mod tests {
     use super::*;
     use crate::commit::new_task;
-    use selvedge_core::rules::flow::SettleFlow;
+    use selvedge_core::rules::flows::whole::SettleFlow;
     use uuid::Uuid;
 
     fn flow(number: u128) -> FlowId {

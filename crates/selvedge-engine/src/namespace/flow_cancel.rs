@@ -4,7 +4,7 @@ use super::flows::{lone_flow, no_flow};
 use super::{FlowView, KeyedCalls, Namespace, WAIT_MAX};
 use crate::Error;
 use selvedge_core::flow::CancelMode;
-use selvedge_core::rules::flow::CancelFlow;
+use selvedge_core::rules::flows::whole::CancelFlow;
 use selvedge_core::rules::keyed::Answered;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::{ExecutionId, FlowId, Name, Refusal};

@@ -8,7 +8,7 @@ use selvedge_core::gate::patch::ConfigPatch;
 use selvedge_core::name::NAME_LIMIT;
 use selvedge_core::rules::CallKey;
 use selvedge_core::rules::gates::configure::{Configured, Setting};
-use selvedge_core::rules::keyed::{Answered, FixPlan, Keyed, Plan, Repeatable};
+use selvedge_core::rules::keyed::{Answered, CallSteps, FixPlan, Keyed, Repeatable};
 use selvedge_core::rules::operator::{Action, Operate};
 use selvedge_core::rules::waitpoint::RotateTokenKeys;
 use selvedge_core::rules::worker::Drain;
@@ -37,7 +37,7 @@ impl KeyedCalls<'_> {
     }
 
     /// Fixes the steps of a call that takes several transactions: those of the first call with the key.
-    pub(super) async fn fix_plan<P: Plan>(&self, plan: P) -> Result<Answered<P>, Error> {
+    pub(super) async fn fix_plan<P: CallSteps>(&self, plan: P) -> Result<Answered<P>, Error> {
         match self.call_key {
             Some(_) => self.run(FixPlan { namespace: self.namespace.id(), plan }).await,
             None => Ok(Answered { done: plan, duplicate: false }),

@@ -12,7 +12,7 @@ use selvedge_core::bulk_job::{BulkJob, BulkJobAction, BulkJobState};
 use selvedge_core::filter::{Filter, Payloads};
 use selvedge_core::flow::FlowFilter;
 use selvedge_core::rules::bulk_job::{AdvanceBulkJob, EmptyNamespace};
-use selvedge_core::rules::flow::ForgetFlow;
+use selvedge_core::rules::flows::whole::ForgetFlow;
 use selvedge_core::rules::schedule::DeleteSchedule;
 use selvedge_core::rules::webhook::{ConfigureWebhook, WebhookSetting};
 use selvedge_core::state::StateName;

@@ -10,7 +10,7 @@ use super::{DELETE_FOR, PAGE, Reconciler, Tally};
 use crate::Error;
 use crate::sync::{into_inner, lock};
 use async_trait::async_trait;
-use selvedge_core::rules::flow::{ForgetFlow, Forgotten};
+use selvedge_core::rules::flows::whole::{ForgetFlow, Forgotten};
 use selvedge_core::{DueKind, Timestamp};
 use selvedge_store::{FlowDue, Overview};
 use std::collections::HashSet;

@@ -4,7 +4,7 @@ use crate::request::fields::{Fields, unknown_word};
 use crate::request::submission::Defaults;
 use selvedge_core::join::{EdgeCondition, JoinPolicy, OnSatisfied};
 use selvedge_core::plan::{EDGES_LIMIT, EdgeDraft, GraphDraft, GroupDraft, NODES_LIMIT, NodeDraft};
-use selvedge_core::rules::submit_flow::FlowDraft;
+use selvedge_core::rules::flows::submit::FlowDraft;
 use selvedge_core::{Refusal, TraceParent};
 
 /// The maximum size of the request that submits a flow, in bytes.

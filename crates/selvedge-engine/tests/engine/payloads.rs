@@ -7,9 +7,9 @@ use selvedge_engine::core::filter::{Filter, ListPosition, Payloads};
 use selvedge_engine::core::gate::{Config, GateKind};
 use selvedge_engine::core::plan::{EdgeDraft, GraphDraft, NodeDraft};
 use selvedge_engine::core::rules::claim::{CLAIM_BYTES, RELATIVES_BYTES};
+use selvedge_engine::core::rules::flows::submit::FlowDraft;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::report::Op;
-use selvedge_engine::core::rules::submit_flow::FlowDraft;
 use selvedge_engine::core::{Demand, Draft, ExecutionId, Needs, Rows};
 use selvedge_engine::store::{
     Decision, Error, ExecutionReads, ListPage, PAGE_BYTES, Store, StoreWrapper, Stored, Transaction,

@@ -8,7 +8,7 @@ use crate::support::{PlainConnection, Sandbox, in_background, joined};
 use selvedge_conformance::Harness;
 use selvedge_engine::core::flow::{CancelMode, FlowState};
 use selvedge_engine::core::outbox::{OutboxKind, OutboxRow};
-use selvedge_engine::core::rules::dispatch::Dispatched;
+use selvedge_engine::core::rules::flows::dispatch::Dispatched;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::report::Fence;
 use selvedge_engine::core::state::StateName;

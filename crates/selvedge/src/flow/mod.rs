@@ -16,7 +16,7 @@ pub use view::FlowView;
 
 use crate::submission::millis;
 use crate::{EdgeCondition, Error, Namespace, Submission};
-use selvedge_core::rules::submit_flow::FlowDraft;
+use selvedge_core::rules::flows::submit::FlowDraft;
 use std::time::Duration;
 use uuid::Uuid;
 

@@ -8,7 +8,7 @@ use crate::wire::submissions::{FlowBody, GraphBody};
 use crate::{CancelMode, Ended, Error, ExecutionId, Explanation, Flow, FlowId, FlowResult, FlowView, Nodes};
 use selvedge_core::Name;
 use selvedge_core::plan::GraphDraft;
-use selvedge_core::rules::submit_flow::FlowDraft;
+use selvedge_core::rules::flows::submit::FlowDraft;
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeMap;

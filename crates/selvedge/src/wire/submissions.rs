@@ -5,7 +5,7 @@ use crate::Error;
 use selvedge_core::gate::Amounts;
 use selvedge_core::join::JoinPolicy;
 use selvedge_core::plan::{EdgeDraft, GraphDraft, GroupDraft};
-use selvedge_core::rules::submit_flow::FlowDraft;
+use selvedge_core::rules::flows::submit::FlowDraft;
 use selvedge_core::submission::When;
 use selvedge_core::{Draft, Name, Retry};
 use selvedge_engine::request::times;

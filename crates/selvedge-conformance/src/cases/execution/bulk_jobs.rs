@@ -9,7 +9,7 @@ use selvedge_core::rules::CallKey;
 use selvedge_core::rules::bulk_job::{
     AdvanceBulkJob, EmptyNamespace, StartBulkJob, StartDeletion, StopBulkJob, TakeBulkJob,
 };
-use selvedge_core::rules::flow::ForgetFlow;
+use selvedge_core::rules::flows::whole::ForgetFlow;
 use selvedge_core::rules::keyed::Keyed;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::state::StateName;

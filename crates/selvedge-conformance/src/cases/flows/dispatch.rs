@@ -8,8 +8,8 @@ use crate::harness::worker::Worker;
 use selvedge_core::flow::CancelMode;
 use selvedge_core::join::Resolution;
 use selvedge_core::outbox::OutboxKind;
-use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
-use selvedge_core::rules::join::CHUNK;
+use selvedge_core::rules::flows::dispatch::{Dispatch, Dispatched};
+use selvedge_core::rules::flows::join::CHUNK;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
 use selvedge_core::submission::When;
@@ -379,8 +379,9 @@ pub async fn a_deletion_leaves_no_outbox_row_that_cannot_be_dispatched(harness: 
     flow.cancel_node("b").await;
     flow.fail("a").await;
     let row = flow.left("a", OutboxKind::Edges).await.expect("the outbox has its row");
-    harness.run(selvedge_core::rules::flow::SettleFlow { flow: flow.id }).await;
-    let deleted = harness.run(selvedge_core::rules::flow::ForgetFlow { flow: flow.id, at_once: false }).await;
+    harness.run(selvedge_core::rules::flows::whole::SettleFlow { flow: flow.id }).await;
+    let deleted =
+        harness.run(selvedge_core::rules::flows::whole::ForgetFlow { flow: flow.id, at_once: false }).await;
     assert!(deleted.is_some_and(|deleted| !deleted.goes_on));
     assert!(flow.find().await.is_none());
     assert_eq!(harness.dispatch(&row).await, Dispatched::Nothing);

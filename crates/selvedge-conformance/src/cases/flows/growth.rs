@@ -7,7 +7,7 @@ use selvedge_core::join::{EdgeCondition, JoinPolicy, OnSatisfied};
 use selvedge_core::plan::{
     EDGES_LIMIT, EdgeDraft, GraphDraft, GraphTarget, GroupDraft, NODES_LIMIT, NodeDraft,
 };
-use selvedge_core::rules::grow::Grow;
+use selvedge_core::rules::flows::grow::Grow;
 use selvedge_core::{Draft, Execution, Flow, Refusal};
 use std::collections::BTreeSet;
 

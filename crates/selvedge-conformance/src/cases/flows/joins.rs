@@ -7,7 +7,7 @@ use selvedge_core::Outcome;
 use selvedge_core::flow::FlowState;
 use selvedge_core::join::{GroupDecision, Resolution};
 use selvedge_core::outbox::OutboxKind;
-use selvedge_core::rules::dispatch::Dispatched;
+use selvedge_core::rules::flows::dispatch::Dispatched;
 use selvedge_core::rules::report::Op;
 use selvedge_core::submission::When;
 

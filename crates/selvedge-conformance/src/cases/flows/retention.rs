@@ -5,7 +5,7 @@ use crate::harness::sketch::Sketch;
 use selvedge_core::filter::Filter;
 use selvedge_core::flow::{CancelMode, FlowFilter};
 use selvedge_core::rows::{KeyName, KeyScope, Members};
-use selvedge_core::rules::flow::{DELETE_CHUNK, ForgetFlow};
+use selvedge_core::rules::flows::whole::{DELETE_CHUNK, ForgetFlow};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::timer::{Timer, TimerReply};
 use selvedge_core::rules::waitpoint::WaitpointDraft;

@@ -8,7 +8,7 @@ use crate::harness::{Harness, fence};
 use selvedge_core::flow::{CancelMode, FlowState};
 use selvedge_core::join::{EdgeCondition, GroupDecision, JoinPolicy, OnSatisfied, Resolution};
 use selvedge_core::rows::Relative;
-use selvedge_core::rules::flow::SettleFlow;
+use selvedge_core::rules::flows::whole::SettleFlow;
 use selvedge_core::rules::timer::{Timer, TimerReply};
 use selvedge_core::state::StateName;
 use selvedge_core::submission::When;

@@ -18,7 +18,7 @@ use selvedge_core::gate::{
 };
 use selvedge_core::rows::{HeldBy, KeyName, KeyRow, KeyScope, ResultChange, Updated};
 use selvedge_core::rows::{Queries, UnreadWrites};
-use selvedge_core::rules::flow::SettleFlow;
+use selvedge_core::rules::flows::whole::SettleFlow;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
 use selvedge_core::state::StateName;

@@ -9,7 +9,7 @@ use crate::harness::{Harness, fence};
 use selvedge_core::flow::FlowState;
 use selvedge_core::outbox::OutboxKind;
 use selvedge_core::rules::claim::Claimed;
-use selvedge_core::rules::dispatch::Dispatched;
+use selvedge_core::rules::flows::dispatch::Dispatched;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
 use selvedge_core::rules::timer::{Timer, TimerReply};

@@ -8,7 +8,7 @@ use super::command::{NodeSpec, PolicySpec};
 use selvedge_core::flow::FlowState;
 use selvedge_core::join::EdgeCondition;
 use selvedge_core::outbox::OutboxKind;
-use selvedge_core::rules::children::look_key;
+use selvedge_core::rules::flows::children::look_key;
 use selvedge_core::rules::report::Fence;
 use selvedge_core::{ExecutionId, FlowId, Outcome};
 use std::collections::{BTreeMap, BTreeSet};

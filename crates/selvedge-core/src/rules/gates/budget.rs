@@ -1,6 +1,7 @@
 //! Budgets: spent amounts are always counted, and exactly once. A budget that is used up holds claims and, if its
 //! policy says so, stops active executions.
 
+use super::machine::Occasion;
 use super::needs::lock_gate;
 use super::release::{CHUNK, release};
 use super::{record_held, whole};
@@ -290,7 +291,7 @@ impl Rule for Reset {
             return Err(Refusal::NotFound { what: "budget".into(), id: self.gate.name.to_string() });
         }
         reset(&self.gate, Some(self.actor.clone()), work);
-        release(work, &self.gate, true);
+        release(work, &self.gate, Occasion::Configure);
         Ok(())
     }
 }

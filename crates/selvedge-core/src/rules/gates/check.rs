@@ -1,5 +1,6 @@
 //! Checking: a reconciler or an operator checks a gate that may be open and hold executions.
 
+use super::machine::Occasion;
 use super::needs::lock_gate;
 use super::release::{CHUNK, release};
 use super::{budget, lines};
@@ -62,10 +63,10 @@ impl Rule for CheckGate {
                 }
                 work.gate(&self.gate).active.saturating_sub(gate.active)
             }
-            GateKind::Key | GateKind::Quota => release(work, &self.gate, true),
+            GateKind::Key | GateKind::Quota => release(work, &self.gate, Occasion::Tick),
             GateKind::Budget => {
                 budget::update_period(&self.gate, work);
-                release(work, &self.gate, true)
+                release(work, &self.gate, Occasion::Tick)
             }
         };
         GateChecked { released, goes_on: work.gate(&self.gate).state.looked.is_some() }

@@ -2,6 +2,7 @@
 
 use super::adopt::begin_count;
 use super::budget::{request_stop, without_usage};
+use super::machine::Occasion;
 use super::release::{CHUNK, release};
 use crate::fact::{self, Fact};
 use crate::gate::patch::ConfigPatch;
@@ -120,7 +121,7 @@ impl Rule for Configure {
             match self.gate.kind {
                 GateKind::Lane => work.mark_opened(self.gate.id()),
                 GateKind::Key | GateKind::Quota | GateKind::Budget | GateKind::Fair => {
-                    release(work, &self.gate, true);
+                    release(work, &self.gate, Occasion::Configure);
                 }
             }
         }

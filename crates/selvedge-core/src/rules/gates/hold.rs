@@ -1,8 +1,9 @@
 //! Holding: an execution that a gate refuses leaves the claim order until the gate releases it.
 
-use super::{BUDGET_CHECK_MS, check_by, is_finite, record_held};
+use super::machine::GateStanding;
+use super::{check_by, is_finite, record_held};
 use crate::fact::{self, Fact};
-use crate::gate::{GateKind, GateName, Shut};
+use crate::gate::{GateName, Shut};
 use crate::state::State;
 use crate::{ExecutionId, Work};
 
@@ -10,11 +11,7 @@ use crate::{ExecutionId, Work};
 pub fn hold(work: &mut Work, id: ExecutionId, name: GateName, shut: &Shut) {
     let opens_at = shut.until.filter(is_finite);
     let fact = Fact::Held(fact::Held { reason: shut.describe(&name), gate: name.clone(), until: opens_at });
-    let check_at = match name.kind {
-        // A configuration change may open all parts of a budget at once, without locking them.
-        GateKind::Budget => Some(work.now().plus_ms(BUDGET_CHECK_MS)),
-        GateKind::Lane | GateKind::Key | GateKind::Quota | GateKind::Fair => opens_at,
-    };
+    let check_at = GateStanding::Full.check_at(name.kind, opens_at, work.now());
     // An execution to which the gate has promised a slot may never start.
     let promise_ends_at = work.gate(&name).promise_ends_at(work.now());
     if let Some(at) = check_at.into_iter().chain(promise_ends_at).min() {

@@ -4,7 +4,7 @@
 //! others are held by the line in claim order. The line moves up when its head leaves.
 
 use super::check_by;
-use super::release::CHECK_AGAIN_MS;
+use super::machine::CHECK_AGAIN_MS;
 use crate::Work;
 use crate::fact::{self, Fact};
 use crate::gate::GateName;

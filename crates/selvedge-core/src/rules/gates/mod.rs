@@ -14,6 +14,7 @@ pub mod check;
 pub mod configure;
 pub mod hold;
 pub mod lines;
+mod machine;
 pub mod needs;
 pub mod release;
 pub mod take;

@@ -1,27 +1,24 @@
 //! Releasing: the transaction that opens a gate releases the executions that the gate holds, in claim order and in
 //! bounded chunks. A reconciler checks the gate for the rest.
 
-use super::{BUDGET_CHECK_MS, is_finite, lines, whole};
+use super::machine::{GateStanding, Occasion, PageEnd, PageStart, Scan, ScanPage};
+use super::{is_finite, lines, whole};
 use crate::execution::ClaimOrder;
 use crate::fact::{self, Fact, SuspensionNotice};
 use crate::gate::draws::{counts_elsewhere, own_limit, own_reserve};
-use crate::gate::{Config, Gate, GateKind, GateName, Looked, Promise, add};
+use crate::gate::{Config, Gate, GateKind, GateName, GateState, Promise, add};
 use crate::rules::suspend;
 use crate::state::State;
 use crate::suspension::{ResumedBy, Suspension};
-use crate::{Execution, Work};
+use crate::{Execution, Timestamp, Work};
 
 /// Maximum number of executions that a gate releases in one transaction.
 pub const CHUNK: u32 = 100;
-/// Time after which an open gate that holds executions is checked again, in milliseconds.
-pub(super) const CHECK_AGAIN_MS: i64 = 1000;
 /// Time for which a gate keeps what an execution needs after its release, in milliseconds. Longer than a worker takes to
 /// claim it, and short enough that an execution without a worker does not keep others waiting for long.
 pub const PROMISE_MS: i64 = 3000;
 /// Maximum number of promises that a gate records. Executions that are released beyond it get none.
 const PROMISES_MAX: usize = 100;
-/// Pause between the chunks of a scan over the executions that a gate holds, in milliseconds.
-const SCAN_PAUSE_MS: i64 = 20;
 
 /// Releases held executions of the gates that this transaction has opened, as far as they have room. Idempotent: a gate
 /// is considered once for each time it is opened.
@@ -31,7 +28,9 @@ pub fn release_opened(work: &mut Work) {
         match name.kind {
             GateKind::Lane => {}
             GateKind::Fair => opened_lines.push(name),
-            GateKind::Key | GateKind::Quota | GateKind::Budget => drop(release(work, &name, false)),
+            GateKind::Key | GateKind::Quota | GateKind::Budget => {
+                release(work, &name, Occasion::GiveBack);
+            }
         }
     }
     lines::line_up(work, opened_lines);
@@ -45,9 +44,8 @@ pub fn release_opened(work: &mut Work) {
 /// Promises each released execution its slot or amount for [`PROMISE_MS`], so that no later execution takes it first. When a
 /// promise ends unused, the gate releases the next execution.
 ///
-/// A `thorough` release also scans a gate whose recorded bounds say that nothing can be released. Only callers that are
-/// not latency-critical ask for it.
-pub fn release(work: &mut Work, name: &GateName, thorough: bool) -> u32 {
+/// Unless the occasion is thorough, a gate is left as it is whose recorded bounds say that nothing can be released.
+pub(super) fn release(work: &mut Work, name: &GateName, occasion: Occasion) -> u32 {
     let now = work.now();
     let mut gate = work.gate(name).into_owned();
     let config = work.gate(&whole(name)).config.clone().unwrap_or_default();
@@ -60,6 +58,7 @@ pub fn release(work: &mut Work, name: &GateName, thorough: bool) -> u32 {
     };
     let room = gate.room(&config, now).unwrap_or(CHUNK).min(CHUNK);
     let mut found = Scanned::default();
+    let thorough = occasion.is_thorough();
     while found.released < room && (thorough || !gate.refuses_all_held(&config.limits, found.released, now)) {
         let Some(id) = work.next_held(name.id()) else { break };
         let Ok(Some(row)) = work.find(id).map(|row| row.cloned()) else { continue };
@@ -88,7 +87,7 @@ pub fn release(work: &mut Work, name: &GateName, thorough: bool) -> u32 {
     found.refused.iter().rev().for_each(|row| work.put_back_held(name.id(), row.id));
     found.enough = gate.refuses_all_held(&config.limits, found.released, now);
     found.full = room == 0 || work.gate(name).refuses_all_held(&config.limits, 0, now);
-    schedule_check(work, name, &config, &found);
+    record_page(work, name, &config, &found);
     found.released
 }
 
@@ -104,75 +103,73 @@ struct Scanned {
     all: bool,
     /// Nothing more can be released, assuming that the released executions start.
     enough: bool,
-    /// Nothing can be released until a slot or an amount is given back, or a promise ends.
+    /// Nothing can be released until a slot or an amount is given back, or a promise ends. Then nothing was refused, or
+    /// enough was released.
     full: bool,
     /// The promises to the released executions.
     promises: Vec<Promise>,
 }
 
-/// Records, after a scan, when to check the gate again, where the scan continues, and the bounds of the executions
-/// still held.
-fn schedule_check(work: &mut Work, name: &GateName, config: &Config, found: &Scanned) {
-    let (gate, now) = (work.gate(name).into_owned(), work.now());
-    let began = work.held_requested_after(name.id());
-    let mut state = gate.state.clone();
-    state.remove_ended_promises(now);
-    let promised_before = state.promised.len() as u32;
-    let left = PROMISES_MAX.saturating_sub(state.promised.len());
-    state.promised.extend(found.promises.iter().take(left).cloned());
-    // Executions behind the refused ones may ask for less.
-    let more_behind = !found.all && !found.enough && !found.refused.is_empty() && found.released < CHUNK;
-    let mut begin_again = false;
-    // Released executions have not taken slots yet. If they never do, executions that the scan has passed may be
-    // released.
-    let released = found.released > 0;
-    state.looked = match state.looked {
-        Some(looked) if began == Some(looked.after) && found.all => {
-            begin_again = looked.again || released;
-            None
-        }
-        Some(looked) if began == Some(looked.after) && more_behind => {
-            let after = found.last.unwrap_or(looked.after);
-            Some(Looked { after, again: looked.again || released })
-        }
-        _ if found.full || (found.all && began.is_none()) => None,
-        Some(looked) if began.is_none() && (more_behind || released) => {
-            Some(Looked { again: true, ..looked })
-        }
-        None if more_behind && began.is_none() => found.last.map(|after| Looked { after, again: released }),
-        looked => looked,
-    };
-    if found.all && began.is_none() {
-        (state.holds, state.most, state.least) = (false, None, None);
-        for row in &found.refused {
-            let known = Gate { state: state.clone(), ..gate.clone() };
-            state = known.state_with_held(own_limit(row, name), own_reserve(row, name)).unwrap_or(state);
+impl Scanned {
+    fn end(&self) -> PageEnd {
+        let refuses_more = !self.enough && !self.refused.is_empty() && self.released < CHUNK;
+        match (self.all, self.full, self.last) {
+            (true, true, _) => PageEnd::AllAndFull,
+            (true, false, _) => PageEnd::All,
+            (false, true, _) => PageEnd::Full,
+            (false, false, Some(last)) if refuses_more => PageEnd::More(last),
+            (false, false, _) => PageEnd::Enough,
         }
     }
-    let opens_at = config.rate.and_then(|rate| {
-        let mut starts = state.starts.clone();
-        (0..found.released + promised_before).for_each(|_| starts.start(rate, now));
-        starts.opens_at(rate, now).filter(is_finite)
-    });
-    let soon = now.plus_ms(CHECK_AGAIN_MS);
-    // After a release the gate is checked again: released executions may never start, and then give nothing back.
-    let waits_for_others = found.released == 0 && (found.full || (found.all && !begin_again));
-    let check_again = match name.kind {
-        _ if state.looked.is_some() => Some(now.plus_ms(SCAN_PAUSE_MS)),
-        _ if begin_again => Some(soon),
-        GateKind::Budget if waits_for_others => Some(now.plus_ms(BUDGET_CHECK_MS)),
-        _ if waits_for_others => opens_at,
-        _ => Some(opens_at.map_or(soon, |at| at.min(soon))),
-    };
+}
+
+/// Records, after a scan, when to check the gate again, where the scan continues, and the bounds of the executions
+/// still held.
+fn record_page(work: &mut Work, name: &GateName, config: &Config, found: &Scanned) {
+    let (gate, now) = (work.gate(name).into_owned(), work.now());
+    let mut state = gate.state.clone();
+    state.remove_ended_promises(now);
+    let opens_at = opens_after(&state, config, found.released, now);
+    let left = PROMISES_MAX.saturating_sub(state.promised.len());
+    state.promised.extend(found.promises.iter().take(left).cloned());
+
+    let began = PageStart::behind(work.held_requested_after(name.id()), state.looked);
+    let page = ScanPage { began, end: found.end(), released: found.released > 0 };
+    let scan = Scan::after(state.looked, page);
+    state.looked = scan.looked;
+    if found.all && began == PageStart::First {
+        state = with_bounds(&gate, state, &found.refused);
+    }
+
     // Executions before the start of this scan are still held.
-    let holds = state.holds || began.is_some() || work.may_hold_more(name.id());
-    let check_again = check_again.filter(|_| holds);
+    let holds = state.holds || began != PageStart::First || work.may_hold_more(name.id());
+    let check_at = GateStanding::after(scan, page, holds).check_at(name.kind, opens_at, now);
     let stops = state.stops.then_some(now);
     let promise_ends_at = state.promised.iter().map(|promise| promise.until).min();
-    let due_at = check_again.into_iter().chain(state.resets_at).chain(stops).chain(promise_ends_at).min();
+    let due_at = check_at.into_iter().chain(state.resets_at).chain(stops).chain(promise_ends_at).min();
     if due_at != gate.due_at || state != gate.state {
         work.change_gate(name, |gate| (gate.due_at, gate.state) = (due_at, state));
     }
+}
+
+/// Returns the time at which the window has room again, once the released executions and those with promises have
+/// started.
+fn opens_after(state: &GateState, config: &Config, released: u32, now: Timestamp) -> Option<Timestamp> {
+    let rate = config.rate?;
+    let mut starts = state.starts.clone();
+    (0..released + state.promised.len() as u32).for_each(|_| starts.start(rate, now));
+    starts.opens_at(rate, now).filter(is_finite)
+}
+
+/// Returns the state of a gate that holds only these executions, with their bounds.
+fn with_bounds(gate: &Gate, mut state: GateState, held: &[Execution]) -> GateState {
+    (state.holds, state.most, state.least) = (false, None, None);
+    for row in held {
+        let known = Gate { state: state.clone(), ..gate.clone() };
+        state =
+            known.state_with_held(own_limit(row, &gate.name), own_reserve(row, &gate.name)).unwrap_or(state);
+    }
+    state
 }
 
 /// Releases an execution: it becomes waiting, or its suspension by the gate ends. Returns true if it is waiting now.

@@ -7,8 +7,8 @@ use crate::reconcilers::{PAGE, PAGES, Reconciler, Tally};
 use async_trait::async_trait;
 use selvedge_core::Timestamp;
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
-use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
-use selvedge_core::rules::flow::SettleFlow;
+use selvedge_core::rules::flows::dispatch::{Dispatch, Dispatched};
+use selvedge_core::rules::flows::whole::SettleFlow;
 use selvedge_store::{FlowDue, Overview};
 use std::time::Duration;
 

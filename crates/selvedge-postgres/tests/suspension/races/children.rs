@@ -8,7 +8,7 @@ use crate::support::{Sandbox, wait_until};
 use selvedge_engine::Options;
 use selvedge_engine::core::outbox::{OutboxKind, OutboxRow};
 use selvedge_engine::core::rules::claim::ClaimDraft;
-use selvedge_engine::core::rules::dispatch::Dispatched;
+use selvedge_engine::core::rules::flows::dispatch::Dispatched;
 use selvedge_engine::core::rules::report::{Fence, Op};
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::suspension::{Condition, WaitDraft};

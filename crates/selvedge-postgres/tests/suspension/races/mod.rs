@@ -19,7 +19,7 @@ use selvedge_conformance::Harness;
 use selvedge_engine::Options;
 use selvedge_engine::core::outbox::OutboxRow;
 use selvedge_engine::core::rules::claim::Claimed;
-use selvedge_engine::core::rules::dispatch::Dispatched;
+use selvedge_engine::core::rules::flows::dispatch::Dispatched;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::{Draft, ExecutionId};
 use selvedge_postgres::{PostgresStore, Settings};

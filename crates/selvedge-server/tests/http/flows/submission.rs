@@ -4,7 +4,7 @@ use super::chain;
 use crate::support::{Reply, Server, text_of};
 use selvedge_core::Draft;
 use selvedge_core::plan::{GraphDraft, NodeDraft};
-use selvedge_core::rules::submit_flow::FlowDraft;
+use selvedge_core::rules::flows::submit::FlowDraft;
 use serde_json::{Value, json};
 
 const ID: &str = "0e3e9a52-6a0a-4d5d-9e0b-4d1f0a3c2b1a";

@@ -3,10 +3,10 @@
 //! An [`UpstreamChange`] carries the upstream's current generation and outcome, not the change itself. So applying it
 //! twice changes nothing, and a late or missing one is made up for by the next.
 
-use super::{cancel_now, follow, open_again};
 use crate::fact::{self, EdgeUpdate, Fact, Next};
 use crate::join::{GroupDecision, Join, Resolution};
 use crate::outbox::OutboxKind;
+use crate::rules::{cancel_now, follow, open_again};
 use crate::state::State;
 use crate::{Execution, ExecutionId, FlowId, Outcome, Work};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -102,7 +102,7 @@ pub fn update_downstream(work: &mut Work, id: ExecutionId, changes: &[UpstreamCh
 }
 
 /// Decides the edge group by its current edges: the downstream runs, now or after its delay, or is skipped.
-pub(super) fn decide(work: &mut Work, id: ExecutionId, mut join: Join, edges: Vec<EdgeUpdate>) {
+pub(in crate::rules) fn decide(work: &mut Work, id: ExecutionId, mut join: Join, edges: Vec<EdgeUpdate>) {
     let Ok(Some(row)) = work.find(id) else { return };
     let now = work.now();
     let delay = row.spec.node.as_ref().and_then(|node| node.delay).map(|delay| delay.at(now));

@@ -1,12 +1,12 @@
 //! Operations on a whole flow: cancelling, settling and deleting it.
 
-use super::keyed::Repeatable;
 use crate::fact::{self, Fact};
 use crate::flow::outcome::{handling, has_failed};
 use crate::flow::{CancelMode, Counts, Flow, FlowCancel, FlowState};
 use crate::outbox::{OutboxKind, OutboxName, OutboxRow};
 use crate::rows::{Members, Needs};
 use crate::rule::{Locks, Phase, Profile, Rule};
+use crate::rules::keyed::Repeatable;
 use crate::state::StateName;
 use crate::{ExecutionId, FlowId, Name, NamespaceId, Refusal, Work};
 
@@ -40,7 +40,7 @@ impl Rule for CancelFlow {
     /// Records the request. Cancelling all members after cancelling the pending ones widens the request; repeating it
     /// changes nothing.
     fn decide(&self, work: &mut Work) -> Result<Flow, Refusal> {
-        super::operator::check_reason(&self.reason)?;
+        crate::rules::operator::check_reason(&self.reason)?;
         let flow = work.flow(self.namespace, self.flow)?.clone();
         let asked = flow.detail.cancel.as_ref().map(|cancel| cancel.mode);
         let ended = flow.state != FlowState::Running || work.counts(&flow).live() == 0;

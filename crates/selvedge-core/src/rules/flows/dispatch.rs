@@ -6,12 +6,12 @@
 
 use super::children::{self, Look};
 use super::join::{CHUNK, UpstreamChange, update_downstream};
-use super::{cancel_now, operator, suspend};
 use crate::flow::CancelMode;
 use crate::join::{GroupDecision, Resolution};
 use crate::outbox::{OutboxKind, OutboxName, OutboxRow};
 use crate::rows::{Members, Needs};
 use crate::rule::{Locks, Phase, Profile, Rule};
+use crate::rules::{cancel_now, operator, suspend};
 use crate::{Execution, ExecutionId, FlowId, Outcome, Refusal, State, Work};
 
 /// Does a chunk of the work of an outbox row.

@@ -1,12 +1,12 @@
 //! Adding nodes and edges to a flow: by its submission, by growth, and by a spawning execution.
 
 use super::join::{UpstreamChange, decide, update_downstream};
-use super::submit::{needs_lanes, needs_named_gates, new_row};
 use crate::fact::{self, Fact};
 use crate::gate::draws::fairness_line;
 use crate::join::{Edge, Join, Resolution};
 use crate::plan::{DEPTH_LIMIT, DependencyGraph, EdgeEnd, GraphPlan};
 use crate::rows::Needs;
+use crate::rules::submit::{needs_lanes, needs_named_gates, new_row};
 use crate::submission::TAGS_LIMIT;
 use crate::wiring::{Downstream, Node, Upstream, Wiring};
 use crate::{ClassId, Execution, ExecutionId, FlowId, Name, NamespaceId, Refusal, State, Timestamp, Work};
@@ -33,7 +33,7 @@ impl PlannedGraph {
 
     /// Needs the lanes of the nodes, the budgets and quotas that they name, and the fairness lines of those with
     /// fairness keys.
-    pub(super) fn needs(&self, namespace: NamespaceId, work: &Work, needs: &mut Needs) {
+    pub(in crate::rules) fn needs(&self, namespace: NamespaceId, work: &Work, needs: &mut Needs) {
         needs_lanes(namespace, self.plan.nodes().iter().map(|node| &node.submission), work, needs);
         for (node, class) in self.plan.nodes().iter().zip(&self.classes) {
             needs_named_gates(namespace, &node.submission, needs);
@@ -44,7 +44,7 @@ impl PlannedGraph {
 }
 
 /// The addition of a plan to a flow.
-pub(super) struct Graft<'a> {
+pub(in crate::rules) struct Graft<'a> {
     pub namespace: NamespaceId,
     pub flow: FlowId,
     pub planned: &'a PlannedGraph,
@@ -260,13 +260,13 @@ impl Graft<'_> {
 }
 
 /// Returns the depth of an execution in its flow.
-pub(super) fn depth(row: &Execution) -> u32 {
+pub(in crate::rules) fn depth(row: &Execution) -> u32 {
     row.spec.node.as_ref().map_or(0, |node| node.depth)
 }
 
 /// Decides the edge group of a replayed node that had ended while it waited for its upstreams: they may have ended
 /// since.
-pub(super) fn join_again(work: &mut Work, id: ExecutionId) {
+pub(in crate::rules) fn join_again(work: &mut Work, id: ExecutionId) {
     if let Ok(Some(row)) = work.find(id)
         && let Some(join) = row.join.clone()
     {

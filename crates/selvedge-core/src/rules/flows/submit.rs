@@ -1,8 +1,6 @@
 //! Submission of flows: the whole graph or nothing, and at most one flow for each id and key.
 
-use super::CallKey;
 use super::graft::{Graft, PlannedGraph};
-use super::submit::{check_lane, check_named_gates};
 use crate::digest::Digest;
 use crate::fact::{self, Fact};
 use crate::flow::{Counts, Flow, FlowDetail, FlowSpec, FlowState};
@@ -11,6 +9,8 @@ use crate::plan::{GraphDraft, GraphPlan, GraphTarget};
 use crate::policy::DEFAULT_IDEMPOTENCY_WINDOW_MS;
 use crate::rows::{KeyName, KeyRow, KeyScope, KeySubject, Needs};
 use crate::rule::{Phase, Profile, Rule};
+use crate::rules::CallKey;
+use crate::rules::submit::{check_lane, check_named_gates};
 use crate::schedule::Scheduled;
 use crate::submission::{check_duration, check_tags};
 use crate::{ExecutionId, FlowId, Name, NamespaceId, Refusal, Work};
@@ -100,7 +100,7 @@ impl FlowSubmission {
     }
 
     /// Returns the submission as a time of a schedule makes it, with its id.
-    pub(super) fn by_schedule(&self, id: Option<FlowId>, scheduled: Scheduled) -> FlowSubmission {
+    pub(in crate::rules) fn by_schedule(&self, id: Option<FlowId>, scheduled: Scheduled) -> FlowSubmission {
         FlowSubmission { id, scheduled: Some(scheduled), ..self.clone() }
     }
 }

@@ -1,14 +1,14 @@
 //! Growth of a running flow: by a call, or by one of its executions that spawns children.
 
 use super::graft::{Graft, PlannedGraph, depth};
-use super::keyed::Repeatable;
-use super::submit::{check_lane, check_named_gates};
 use crate::execution::ROOT;
 use crate::fact::{self, Fact};
 use crate::flow::{Flow, FlowState};
 use crate::plan::{DependencyGraph, EdgeEnd};
 use crate::rows::{Members, Needs};
 use crate::rule::{Locks, Phase, Profile, Rule};
+use crate::rules::keyed::Repeatable;
+use crate::rules::submit::{check_lane, check_named_gates};
 use crate::wiring::Child;
 use crate::{Execution, ExecutionId, FlowId, Name, NamespaceId, Refusal, Work};
 use std::collections::HashMap;
