@@ -87,7 +87,9 @@ fn every_rust_file_that_the_pages_for_developers_name_exists() {
     for path in [PAGE, "CONTRIBUTING.md", "docs/internals.md"] {
         for (at, line) in read(path).lines().enumerate() {
             let named = code(line).filter(|word| word.ends_with(".rs"));
-            let exists = |name: &str| sources.iter().any(|file| file.path.ends_with(&format!("/{name}")));
+            let exists = |name: &str| {
+                sources.iter().any(|file| format!("/{}", file.path).ends_with(&format!("/{name}")))
+            };
             let missing = named.filter(|name| !exists(name));
             findings.extend(
                 missing.map(|name| format!("{path}:{}: {name} does not exist; correct the page", at + 1)),

@@ -28,6 +28,7 @@ const SHARED: &[(&str, usize, &str)] = &[
     ("FlowSubmitted", 2, "the fact; the reply of the rule"),
     ("History", 2, "of an execution; the lineage of a store"),
     ("Limits", 2, "of the examination of each SQL store"),
+    ("Loading", 2, "of a batch in core; of one load in Postgres"),
     ("Message", 2, "of an event stream; to a webhook"),
     ("Node", 2, "of a flow; of the OpenAPI document"),
     ("Options", 3, "of each of client, engine and server, named with it"),
@@ -46,9 +47,11 @@ const SHARED: &[(&str, usize, &str)] = &[
     ("Slots", 2, "of a lease; of a histogram"),
     ("Source", 2, "of a list; of server-sent events"),
     ("Spent", 2, "the fact; the usage of an execution"),
+    ("Statement", 2, "of the SQL of each store"),
     ("Step", 2, "of an execution; of reading the log"),
     ("Submitted", 2, "the fact; the reply of the rule"),
     ("Tls", 2, "of connections to Postgres; of the server"),
+    ("Unreadable", 2, "an entry of the log; a row of Postgres"),
 ];
 
 /// Crates whose types mirror those of others: the public crate has the words of core for its users, the conformance suite has
