@@ -27,6 +27,30 @@ impl PostgresStore {
         query_on(&self.background, text, parameters).await
     }
 
+    /// Runs a statement for a caller, decodes all rows, and reports the call.
+    pub(crate) async fn all<T>(
+        &self,
+        call: &'static str,
+        text: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+        decode: impl Fn(&Row) -> Result<T, Error> + Send,
+    ) -> Result<Vec<T>, Error> {
+        let read = async { self.query(text, parameters).await?.iter().map(decode).collect() };
+        self.meter.measure(call, read).await
+    }
+
+    /// Runs a statement for a caller, decodes the first row, and reports the call.
+    pub(crate) async fn first<T>(
+        &self,
+        call: &'static str,
+        text: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+        decode: impl Fn(&Row) -> Result<T, Error> + Send,
+    ) -> Result<Option<T>, Error> {
+        let read = async { self.query(text, parameters).await?.first().map(decode).transpose() };
+        self.meter.measure(call, read).await
+    }
+
     /// Checks now and then that this program is not too old for the schema, for the reconcilers.
     pub(crate) async fn check_schema(&self) -> Result<(), Error> {
         if !self.fence.is_due() {

@@ -70,14 +70,12 @@ pub fn save(saving: &mut Saving<'_>) {
 impl ApiKeyStore for PostgresStore {
     async fn api_key(&self, digest: &KeyDigest) -> Result<Option<(ApiKey, Timestamp)>, Error> {
         let with_time = |row: &Row| Ok((decode(row)?, row.get::<_, Micros>(api_key::COUNT).time()));
-        let read = async { self.query(&FIND, &[&&digest.0[..]]).await?.first().map(with_time).transpose() };
-        self.meter.measure("api_key", read).await
+        self.first("api_key", &FIND, &[&&digest.0[..]], with_time).await
     }
 
     async fn api_keys(&self, after: Option<ApiKeyId>, limit: u32) -> Result<Vec<ApiKey>, Error> {
-        let (after, limit) = (after.map_or(Uuid::max(), |after| after.0), i64::from(limit));
-        let read = async { self.query(&LIST, &[&after, &limit]).await?.iter().map(decode).collect() };
-        self.meter.measure("api_keys", read).await
+        let after = after.map_or(Uuid::max(), |after| after.0);
+        self.all("api_keys", &LIST, &[&after, &i64::from(limit)], decode).await
     }
 
     async fn touch_api_keys(&self, ids: &[ApiKeyId]) -> Result<(), Error> {

@@ -71,8 +71,7 @@ pub fn save(saving: &mut Saving<'_>) {
 #[async_trait]
 impl BulkJobReads for PostgresStore {
     async fn bulk_job(&self, id: BulkJobId) -> Result<Option<BulkJob>, Error> {
-        let read = async { self.query(&READ, &[&id.0]).await?.first().map(decode).transpose() };
-        self.meter.measure("bulk_job", read).await
+        self.first("bulk_job", &READ, &[&id.0], decode).await
     }
 
     async fn bulk_jobs(
@@ -82,9 +81,7 @@ impl BulkJobReads for PostgresStore {
         limit: u32,
     ) -> Result<Vec<BulkJob>, Error> {
         let after = after.map_or(Uuid::max(), |after| after.0);
-        let parameters: [&(dyn ToSql + Sync); 3] = [&namespace.0, &after, &i64::from(limit)];
-        let read = async { self.query(&LIST, &parameters).await?.iter().map(decode).collect() };
-        self.meter.measure("bulk_jobs", read).await
+        self.all("bulk_jobs", &LIST, &[&namespace.0, &after, &i64::from(limit)], decode).await
     }
 
     async fn due_bulk_jobs(&self, scope: &ReconcilerScope, limit: u32) -> Result<Vec<BulkJob>, Error> {

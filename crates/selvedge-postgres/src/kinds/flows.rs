@@ -295,8 +295,7 @@ fn due_flow(row: &Row) -> DueFlow {
 impl FlowReads for PostgresStore {
     async fn fetch_flows(&self, ids: &[FlowId]) -> Result<Vec<Flow>, Error> {
         let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
-        let read = async { self.query(&READ, &[&ids]).await?.iter().map(decode).collect() };
-        self.meter.measure("fetch_flows", read).await
+        self.all("fetch_flows", &READ, &[&ids], decode).await
     }
 
     async fn list_flows(

@@ -194,19 +194,17 @@ pub fn lock(asking: &mut Asking<'_>) {
 /// Returns the parameters of `executions/find_held`.
 fn held(asked: &[HeldBy]) -> Parameters<'static> {
     vec![
-        Box::new(asked.iter().map(|one| one.gate.0).collect::<Vec<i64>>()),
-        Box::new(asked.iter().map(|one| i64::from(one.limit)).collect::<Vec<i64>>()),
-        Box::new(asked.iter().map(|one| one.after.map_or(i64::MIN, |(rank, _)| rank)).collect::<Vec<i64>>()),
-        Box::new(
-            asked.iter().map(|one| one.after.map_or(Uuid::nil(), |(_, id)| id.0)).collect::<Vec<Uuid>>(),
-        ),
+        array(asked, |one| one.gate.0),
+        array(asked, |one| i64::from(one.limit)),
+        array(asked, |one| one.after.map_or(i64::MIN, |(rank, _)| rank)),
+        array(asked, |one| one.after.map_or(Uuid::nil(), |(_, id)| id.0)),
     ]
 }
 
 /// Returns the parameters of `executions/lock_held`.
 fn held_but(asked: &[HeldBy], passed: &[ExecutionId]) -> Parameters<'static> {
     let mut parameters = held(asked);
-    parameters.push(Box::new(passed.iter().map(|id| id.0).collect::<Vec<Uuid>>()));
+    parameters.push(array(passed, |id| id.0));
     parameters
 }
 
@@ -327,8 +325,7 @@ fn add_to_ledger(entries: &[LedgerEntry]) -> Parameters<'_> {
 impl GateReads for PostgresStore {
     async fn fetch_gates(&self, ids: &[GateId]) -> Result<Vec<Gate>, Error> {
         let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
-        let read = async { self.query(&READ, &[&ids]).await?.iter().map(decode).collect() };
-        self.meter.measure("fetch_gates", read).await
+        self.all("fetch_gates", &READ, &[&ids], decode).await
     }
 
     async fn list_gates(
@@ -402,11 +399,7 @@ impl GateReads for PostgresStore {
     }
 
     async fn ledger_of(&self, execution: ExecutionId) -> Result<Vec<LedgerEntry>, Error> {
-        let read = async {
-            let rows = self.query(&LEDGER_LIST_BY_EXECUTION, &[&execution.0]).await?;
-            rows.iter().map(decode_entry).collect()
-        };
-        self.meter.measure("ledger_of", read).await
+        self.all("ledger_of", &LEDGER_LIST_BY_EXECUTION, &[&execution.0], decode_entry).await
     }
 
     async fn held_by(&self, gate: GateId, bound: u64) -> Result<u64, Error> {

@@ -124,8 +124,7 @@ impl InboxStore for PostgresStore {
     ) -> Result<Vec<InboxEntry>, Error> {
         let after = after.map_or(i64::MAX, |after| after.0);
         let parameters: [&(dyn ToSql + Sync); 3] = [&namespace.as_str(), &after, &i64::from(limit)];
-        let read = async { self.query(&LIST_REFUSED, &parameters).await?.iter().map(decode_entry).collect() };
-        self.meter.measure("refused_inbox", read).await
+        self.all("refused_inbox", &LIST_REFUSED, &parameters, decode_entry).await
     }
 
     async fn count_inbox(&self, namespace: Option<&Name>, bound: u64) -> Result<InboxCounts, Error> {
@@ -142,8 +141,7 @@ impl InboxStore for PostgresStore {
     }
 
     async fn delete_old_inbox(&self, limit: u32) -> Result<u64, Error> {
-        let limit = i64::from(limit);
-        let parameters: [&(dyn ToSql + Sync); 2] = [&REFUSED_KEPT_MS, &limit];
+        let parameters: [&(dyn ToSql + Sync); 2] = [&REFUSED_KEPT_MS, &i64::from(limit)];
         let deleted = self.query_in_background(&DELETE_OLD, &parameters);
         Ok(self.meter.measure("delete_old_inbox", deleted).await?.len() as u64)
     }

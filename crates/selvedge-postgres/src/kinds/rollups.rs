@@ -75,11 +75,7 @@ impl RollupStore for PostgresStore {
             }
             None => &LIST,
         };
-        let read = async {
-            let rows = self.query(text, &parameters).await?;
-            rows.iter().map(|row| decode(query.namespace, row)).collect()
-        };
-        self.meter.measure("rollups", read).await
+        self.all("rollups", text, &parameters, |row| decode(query.namespace, row)).await
     }
 
     async fn delete_old_rollups(&self, keep_ms: i64, limit: u32) -> Result<u64, Error> {

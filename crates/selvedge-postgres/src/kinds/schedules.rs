@@ -92,8 +92,7 @@ pub fn save(saving: &mut Saving<'_>) {
 impl ScheduleReads for PostgresStore {
     async fn schedule(&self, name: &ScheduleName) -> Result<Option<Schedule>, Error> {
         let (namespaces, names) = (vec![name.namespace.0], vec![name.name.as_str()]);
-        let read = async { self.query(&READ, &[&namespaces, &names]).await?.first().map(decode).transpose() };
-        self.meter.measure("schedule", read).await
+        self.first("schedule", &READ, &[&namespaces, &names], decode).await
     }
 
     async fn schedules(

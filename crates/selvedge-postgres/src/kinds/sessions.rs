@@ -11,6 +11,7 @@ use selvedge_core::rows::HeldLease;
 use selvedge_core::{ClaimScope, ExecutionId, LeaseId, Name, NamespaceId, Session, SessionId};
 use selvedge_store::{Error, SessionReads, columns as stored};
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 statements! {
     with { session: session::list(), }
@@ -127,13 +128,11 @@ pub fn save(saving: &mut Saving<'_>) {
 impl SessionReads for PostgresStore {
     async fn sessions(&self, namespace: Option<NamespaceId>) -> Result<Vec<Session>, Error> {
         let namespace = namespace.map(|namespace| namespace.0);
-        let read = async { self.query(&LIST, &[&namespace]).await?.iter().map(decode).collect() };
-        self.meter.measure("sessions", read).await
+        self.all("sessions", &LIST, &[&namespace], decode).await
     }
 
     async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error> {
-        let limit = i64::from(limit);
-        let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 2] = [&unseen_ms, &limit];
+        let parameters: [&(dyn ToSql + Sync); 2] = [&unseen_ms, &i64::from(limit)];
         let rows = self.query_in_background(&LIST_UNSEEN, &parameters);
         let rows = self.meter.measure("unseen_sessions", rows).await?;
         Ok(rows.iter().map(|row| SessionId(row.get(0))).collect())

@@ -161,8 +161,7 @@ impl StreamStore for PostgresStore {
 
     async fn stream(&self, stream: StreamName) -> Result<Option<Stream>, Error> {
         let parameters = names(&[stream], true);
-        let read = async { self.query(&READ, &as_refs(&parameters)).await?.first().map(decode).transpose() };
-        self.meter.measure("stream", read).await
+        self.first("stream", &READ, &as_refs(&parameters), decode).await
     }
 
     async fn delete_old_frames(&self, limit: u32) -> Result<u64, Error> {

@@ -54,7 +54,6 @@ pub fn save(saving: &mut Saving<'_>) {
 #[async_trait]
 impl TokenKeyReads for PostgresStore {
     async fn token_keys(&self) -> Result<Vec<TokenKey>, Error> {
-        let read = async { self.query(&LIST, &[]).await?.iter().map(decode).collect() };
-        self.meter.measure("token_keys", read).await
+        self.all("token_keys", &LIST, &[], decode).await
     }
 }

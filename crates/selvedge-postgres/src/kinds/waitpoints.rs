@@ -114,18 +114,10 @@ impl WaitpointReads for PostgresStore {
             }
             None => &LIST_BY_STATE,
         };
-        let read = async {
-            let rows = self.query(text, &parameters).await?;
-            rows.iter().map(|row| decode(row).map_err(unreadable)).collect()
-        };
-        self.meter.measure("list_waitpoints", read).await
+        self.all("list_waitpoints", text, &parameters, |row| decode(row).map_err(unreadable)).await
     }
 
     async fn waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error> {
-        let read = async {
-            let rows = self.query(&FIND, &[&id.0]).await?;
-            rows.first().map(|row| decode(row).map_err(unreadable)).transpose()
-        };
-        self.meter.measure("waitpoint", read).await
+        self.first("waitpoint", &FIND, &[&id.0], |row| decode(row).map_err(unreadable)).await
     }
 }

@@ -126,9 +126,7 @@ pub fn save(saving: &mut Saving<'_>) {
 #[async_trait]
 impl WebhookReads for PostgresStore {
     async fn webhook(&self, name: &WebhookName) -> Result<Option<Webhook>, Error> {
-        let parameters: [&(dyn ToSql + Sync); 2] = [&name.namespace.0, &name.name.as_str()];
-        let read = async { self.query(&FIND, &parameters).await?.first().map(decode).transpose() };
-        self.meter.measure("webhook", read).await
+        self.first("webhook", &FIND, &[&name.namespace.0, &name.name.as_str()], decode).await
     }
 
     async fn webhooks(
@@ -150,13 +148,10 @@ impl WebhookReads for PostgresStore {
         let state = page.state.map_or(0, DeliveryState::code);
         let parameters: [&(dyn ToSql + Sync); 5] =
             [&page.webhook.0, &before, &i64::from(page.limit), &page.bodies, &state];
-        let read = async {
-            let found = match page.state {
-                None => self.query(&DELIVERIES_LIST, &parameters[..4]).await?,
-                Some(_) => self.query(&DELIVERIES_LIST_BY_STATE, &parameters).await?,
-            };
-            found.iter().map(decode_delivery).collect()
+        let (text, parameters) = match page.state {
+            None => (&DELIVERIES_LIST, &parameters[..4]),
+            Some(_) => (&DELIVERIES_LIST_BY_STATE, &parameters[..]),
         };
-        self.meter.measure("deliveries", read).await
+        self.all("deliveries", text, parameters, decode_delivery).await
     }
 }

@@ -407,8 +407,7 @@ impl ExecutionReads for PostgresStore {
                 state.ok_or_else(|| Error::Failed(format!("execution {id} has the unknown state {code}")))?;
             Ok(Head { namespace: NamespaceId(namespace), epoch: epoch as u32, state })
         };
-        let read = async { self.query(&READ_HEAD, &[&id.0]).await?.first().map(head).transpose() };
-        self.meter.measure("head", read).await
+        self.first("head", &READ_HEAD, &[&id.0], head).await
     }
 
     async fn list(
