@@ -5,20 +5,11 @@
 //! at the head of a class and priority (a *pair*) but at its **bound**: a `ready_order` below which the pair has no waiting row, and
 //! will have none. Each server keeps bounds in memory only. Without a bound a claim starts at the head.
 //!
-//! Finding a bound: every transaction of ours first takes the writers' shared advisory lock, reads its time after that, and
-//! holds the lock until it ends. Rows that it makes waiting have that time, or a later one, as their `ready_order`. Its time may be
-//! ahead of the database's clock ([`store_clock`](crate::store_clock)), and is never behind it. Three statements, each with a snapshot
-//! of its own, run in this order:
-//!
-//! 1. `now` is the clock of the database.
-//! 2. `begun` is the earliest start of a transaction that holds the lock. If one cannot be seen (another role's, or
-//!    `track_activities` is off), no bound is raised.
-//! 3. `first` is the `ready_order` of the first waiting row of the pair, from the present bound on.
-//!
-//! The new bound is the minimum of `first`, `begun` and `now`. A waiting row that the third statement sees has at least `first`. A row
-//! that it does not see was made waiting by a transaction whose commit it does not see. Either that transaction held the lock at the
-//! second statement; then its time is not before its start, and so not before `begun`. Or it took the lock later; then it read its time
-//! after `now`.
+//! Finding a bound: rows that a transaction makes waiting have its time, or a later one, as their `ready_order`. Three
+//! statements, each with a snapshot of its own, run in this order: the first two learn a [settled time](crate::settled), and the third
+//! finds `first`, the `ready_order` of the first waiting row of the pair, from the present bound on. The new bound is the earlier of
+//! the two times. A waiting row that the third statement sees has at least `first`, and one that it does not see has at least the settled
+//! time.
 //!
 //! Three things could break this argument:
 //!
@@ -26,12 +17,10 @@
 //!   released it for the second time, which returns it to its place. The transaction that saves such a row
 //!   writes a new `generation` to the pair in `class_priorities`, and a claim uses a bound only with the generation it was found
 //!   with. Row and generation become visible together, on other servers too.
-//! - The clock steps back. Each `now` is compared with the previous one and the time that passed in this process. A margin, by which
-//!   bounds stay behind `begun` and `now`, covers steps that this comparison can miss. After a larger step all bounds are dropped, and
-//!   none is raised until the transactions of that moment have ended. Between the step and the next refresh, which a claim starts,
-//!   claims may miss new waiting rows: these are delayed, not lost.
-//! - Another database answers at the same address, after a failover that lost commits. Only a new connection reaches it, and one
-//!   that leads to another server process drops all bounds ([`history`](crate::connection::history)).
+//! - The clock steps back. Then all bounds are dropped, and none is raised until the transactions of that moment have ended. A margin,
+//!   by which bounds stay behind the settled time, covers steps that are too small to be noticed. Between the step and the next
+//!   refresh, which a claim starts, claims may miss new waiting rows: these are delayed, not lost.
+//! - Another database answers at the same address: all bounds are dropped.
 //!
 //! A bound that is only a hint (start at the last claimed row, and at the head when a claim comes back short) would need none of this.
 //! It was measured and is worse: docs/benchmarks.md, "A bound as a hint".
@@ -39,6 +28,7 @@
 use crate::columns::Micros;
 use crate::connection::history::History;
 use crate::connection::{Connections, failure};
+use crate::settled::{self, ClockReadings, MARGIN};
 use crate::sql::statements;
 use selvedge_core::rows::Changes;
 use selvedge_core::state::State;
@@ -52,22 +42,12 @@ use uuid::Uuid;
 
 /// The time between two refreshes of the bounds.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// The longest round trip of a clock reading. A slower reading is not used, since its moment is uncertain.
-const READING_MAX: Duration = Duration::from_millis(20);
-/// The most that the clock may fall behind between two readings without counting as stepped back.
-const LAG: Duration = Duration::from_millis(5);
-/// The uncertainty of a comparison of two readings: both round trips and the lag.
-const MARGIN: Duration = Duration::from_millis(45);
-/// The time for which no bound is raised after the clock stepped back. Longer than a transaction may stay open.
-const REST: Duration = Duration::from_secs(120);
-
 /// A class or pool, and a priority.
 type Pair = (i32, i16);
 
 statements! {
     with { bound: start_of_search(), }
     FIND_FIRST_WAITING = "bounds/find_first_waiting";
-    FIND_OLDEST_WRITER = "bounds/find_oldest_writer";
 }
 
 /// Returns the position at which a claim starts in a class and priority: the bound of `pair` if it has the same generation,
@@ -105,20 +85,13 @@ struct Remembered {
     /// The classes that claims have requested since the last refresh.
     asked: BTreeSet<i32>,
     refreshed: Option<Instant>,
-    last_reading: Option<Reading>,
-    rests_until: Option<Instant>,
+    clock: ClockReadings,
 }
 
 #[derive(Clone, Copy)]
 struct Bound {
     generation: i64,
     from: i64,
-}
-
-/// A reading of the database's clock, and the latest moment at which it was taken.
-struct Reading {
-    clock: i64,
-    before: Instant,
 }
 
 /// The bounds of some classes, as statements take them: sorted keys, and beside them generations and bounds.
@@ -226,14 +199,13 @@ impl Bounds {
         let statement = client.prepare_cached("select clock_timestamp()").await.map_err(failure)?;
         let after = Instant::now();
         let row = client.query_one(&statement, &[]).await.map_err(failure)?;
-        let now = row.get::<_, Micros>(0).0;
-        if !self.remembered().tell(now, after, Instant::now()) {
+        let clock = row.get(0);
+        if !self.remembered().tell(clock, after, Instant::now()) {
             return Ok(false);
         }
-        let statement = client.prepare_cached(&FIND_OLDEST_WRITER).await.map_err(failure)?;
+        let statement = client.prepare_cached(&settled::FIND_OLDEST).await.map_err(failure)?;
         let row = client.query_one(&statement, &[&writers_key]).await.map_err(failure)?;
-        let begun = row.get::<_, Option<Micros>>(0).map_or(now, |begun| begun.0);
-        let most = begun.min(now).saturating_sub(MARGIN.as_micros() as i64);
+        let most = settled::time(clock, row.get(0)).saturating_sub(MARGIN.as_micros() as i64);
 
         let statement = client.prepare_cached(&FIND_FIRST_WAITING).await.map_err(failure)?;
         let passed = self.remembered().passed(&classes);
@@ -275,25 +247,14 @@ impl Remembered {
     }
 
     /// Records a clock reading taken between two moments. Reports whether bounds may be raised by it.
-    fn tell(&mut self, clock: i64, after: Instant, before: Instant) -> bool {
-        if before - after > READING_MAX {
-            return false;
+    fn tell(&mut self, clock: Micros, after: Instant, before: Instant) -> bool {
+        let taken = self.clock.take(clock, after, before);
+        if taken.fell_behind {
+            // Clears everything, so that a refresh in progress raises nothing either.
+            self.epoch += 1;
+            self.bounds.clear();
         }
-        if let Some(last) = &self.last_reading {
-            let passed = after.saturating_duration_since(last.before);
-            let missing = (last.clock + passed.as_micros() as i64).saturating_sub(clock);
-            if missing > LAG.as_micros() as i64 {
-                // Clears everything, so that a refresh in progress raises nothing either.
-                self.epoch += 1;
-                self.bounds.clear();
-                // Over a long time two clocks drift apart without a step.
-                if missing > passed.as_micros() as i64 / 1000 {
-                    self.rests_until = Some(before + REST);
-                }
-            }
-        }
-        self.last_reading = Some(Reading { clock, before });
-        self.rests_until.is_none_or(|until| before >= until)
+        taken.is_usable
     }
 
     /// Raises a bound. A bound never falls while its generation is the same.
@@ -330,11 +291,6 @@ mod tests {
 
     const MS: i64 = 1000;
 
-    fn tells(remembered: &mut Remembered, start: Instant, clock_ms: i64, at_ms: u64) -> bool {
-        let at = start + Duration::from_millis(at_ms);
-        remembered.tell(clock_ms * MS, at, at + Duration::from_millis(1))
-    }
-
     fn with_a_bound() -> Remembered {
         let mut remembered = Remembered::default();
         remembered.raise(0, (1, 0), Bound { generation: 7, from: 9_000 * MS });
@@ -353,33 +309,12 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_steps_back_drops_all_bounds_and_lets_none_be_raised_for_a_while() {
+    fn a_clock_that_steps_back_drops_all_bounds_and_stops_a_refresh() {
         let (mut remembered, start) = (with_a_bound(), Instant::now());
-        assert!(tells(&mut remembered, start, 10_000, 0));
-        assert!(tells(&mut remembered, start, 10_050, 50));
-        assert_eq!(remembered.bounds.len(), 1);
-        assert!(
-            !tells(&mut remembered, start, 10_080, 100),
-            "20 ms are missing, although it is later than before"
-        );
-        assert!(remembered.bounds.is_empty());
-        assert!(!tells(&mut remembered, start, 11_080, 1_100));
-        assert!(tells(&mut remembered, start, 131_080, 121_100));
-    }
-
-    #[test]
-    fn a_clock_reading_that_took_too_long_is_not_used() {
-        let (mut remembered, start) = (with_a_bound(), Instant::now());
-        assert!(!remembered.tell(10_000 * MS, start, start + READING_MAX * 2));
-        assert!(remembered.last_reading.is_none());
-    }
-
-    #[test]
-    fn clocks_that_came_apart_over_a_long_time_cost_a_walk_and_no_rest() {
-        let (mut remembered, start) = (with_a_bound(), Instant::now());
-        assert!(tells(&mut remembered, start, 10_000, 0));
-        assert!(tells(&mut remembered, start, 3_609_964, 3_600_000));
-        assert!(remembered.bounds.is_empty());
+        assert!(remembered.tell(Micros(10_000 * MS), start, start));
+        assert_eq!((remembered.bounds.len(), remembered.epoch), (1, 0));
+        assert!(!remembered.tell(Micros(9_980 * MS), start, start));
+        assert_eq!((remembered.bounds.len(), remembered.epoch), (0, 1));
     }
 
     #[test]

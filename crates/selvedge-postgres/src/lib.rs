@@ -6,9 +6,9 @@
 //!
 //! Code map: `kinds/` has one file per noun with its statements, columns, loading, saving and reads. `transaction` holds the
 //! one guarded transaction helper, `load` and `save` its two halves, which walk the kinds, `bounds` the positions at which
-//! claims start to search, `store_clock` the time of the store. `columns`, `sql` and `read` are what the kinds share, `notifications` the messages between
-//! servers, `connection/` the pools and the schema, `diagnosis/` the examination of a store from outside, `sql/` every
-//! statement.
+//! claims start to search, `settled` the times and numbers below which nothing is written any more, `store_clock` the time of
+//! the store. `columns`, `sql` and `read` are what the kinds share, `notifications` the messages between servers,
+//! `connection/` the pools and the schema, `diagnosis/` the examination of a store from outside, `sql/` every statement.
 
 mod bounds;
 mod columns;
@@ -20,6 +20,7 @@ mod load;
 mod notifications;
 mod read;
 mod save;
+mod settled;
 mod sql;
 mod store_clock;
 #[doc(hidden)]
@@ -60,7 +61,7 @@ pub struct PostgresStore {
     /// A random name of this server, by which it ignores its own notifications.
     server: String,
     writers_key: i64,
-    log: Arc<kinds::log::Settled>,
+    log: Arc<settled::SettledNumber>,
     bounds: Arc<bounds::Bounds>,
     glances: Arc<kinds::due::glance::Glances>,
     history: Arc<connection::history::History>,

@@ -5,7 +5,7 @@
 //! codes of states and kinds. Codes are filled in as literals and not passed as parameters: only a literal lets the
 //! planner prove that the predicate of a partial index holds.
 
-use crate::store_clock;
+use crate::{settled, store_clock};
 use selvedge_core::flow::FlowState;
 use selvedge_core::gate::GateKind;
 use selvedge_core::state::StateName;
@@ -14,11 +14,11 @@ use selvedge_store::FlowDue;
 use std::ops::Deref;
 use std::sync::{LazyLock, OnceLock};
 
-/// The placeholders that all modules share, with their texts: the time, and the codes.
+/// The placeholders that all modules share, with their texts: the time, the writers, and the codes.
 static SHARED: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     let mut placeholders = Vec::new();
     let mut add = |name: &str, text: &str| placeholders.push((format!("{{{name}}}"), text.to_owned()));
-    for (name, text) in store_clock::PLACEHOLDERS {
+    for (name, text) in store_clock::PLACEHOLDERS.into_iter().chain(settled::PLACEHOLDERS) {
         add(name, text);
     }
     for state in StateName::ALL {

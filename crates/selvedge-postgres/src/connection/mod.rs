@@ -24,7 +24,7 @@ pub use pool::{Abandoned, Connection, Connections};
 
 use crate::bounds::Bounds;
 use crate::kinds::due::glance::Glances;
-use crate::kinds::log::Settled;
+use crate::settled::SettledNumber;
 use crate::sql::statements;
 use growth::Growth;
 use history::History;
@@ -131,7 +131,7 @@ pub struct Caches {
     /// The times at which searches for due rows start.
     pub glances: Arc<Glances>,
     /// The settled part of the log.
-    pub log: Arc<Settled>,
+    pub log: Arc<SettledNumber>,
     /// The names that the process has learned.
     pub history: Arc<History>,
     /// Keeps a program that is too old away from the schema.

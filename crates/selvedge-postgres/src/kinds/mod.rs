@@ -30,7 +30,7 @@ pub mod webhooks;
 use crate::load::Asking;
 use crate::save::Saving;
 use crate::sql::Statement;
-use crate::{bounds, connection, coverage, diagnosis, store_clock};
+use crate::{bounds, connection, coverage, diagnosis, settled, store_clock};
 
 /// What a load asks for, in the global lock order: see [`Stage`](selvedge_core::driver::Stage).
 pub const LOADS: &[fn(&mut Asking<'_>)] = &[
@@ -116,6 +116,7 @@ pub fn statements() -> Vec<&'static Statement> {
         rollups::STATEMENTS,
         schedules::STATEMENTS,
         sessions::STATEMENTS,
+        settled::STATEMENTS,
         signals::STATEMENTS,
         steps::STATEMENTS,
         store_clock::STATEMENTS,

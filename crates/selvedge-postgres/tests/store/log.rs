@@ -182,7 +182,7 @@ async fn a_writer_that_starts_after_the_gap_was_seen_does_not_delay_the_log() {
         let store = store.clone();
         tokio::spawn(async move { numbers(&store, open - 1).await })
     };
-    sandbox.has_read("store", "log/list_writers", &since).await;
+    sandbox.has_read("store", "writers/list", &since).await;
     begin_writing(&later).await;
     plain.run("commit").await;
     assert_eq!(reader.await.expect("the task does not panic"), [open, open + 1]);
@@ -210,7 +210,7 @@ async fn a_number_that_another_reader_settles_later_does_not_apply_to_an_earlier
         let store = store.clone();
         tokio::spawn(async move { numbers(&store, open - 1).await })
     };
-    sandbox.has_read("store", "log/list_writers", &since).await;
+    sandbox.has_read("store", "writers/list", &since).await;
     // Sent and answered before the writer commits, but read only after the other reader has settled the gap.
     let since = sandbox.now().await;
     let mut late = std::pin::pin!(numbers(&store, open - 1));

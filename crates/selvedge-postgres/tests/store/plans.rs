@@ -268,7 +268,6 @@ async fn every_statement_is_checked_except_inserts_and_reads_of_small_tables() {
             "api_keys/lock",
             "api_keys/touch",
             "api_keys/upsert",
-            "bounds/find_oldest_writer",
             "bulk_jobs/delete",
             "bulk_jobs/list",
             "bulk_jobs/list_due",
@@ -298,7 +297,6 @@ async fn every_statement_is_checked_except_inserts_and_reads_of_small_tables() {
             "log/append",
             "log/list_missing_days",
             "log/list_old_days",
-            "log/list_writers",
             "namespaces/continue",
             "namespaces/delete_rest",
             "namespaces/find",
@@ -322,7 +320,9 @@ async fn every_statement_is_checked_except_inserts_and_reads_of_small_tables() {
             "token_keys/delete",
             "token_keys/list",
             "token_keys/upsert",
-            "webhook_deliveries/upsert"
+            "webhook_deliveries/upsert",
+            "writers/find_oldest",
+            "writers/list"
         ]
     );
 }

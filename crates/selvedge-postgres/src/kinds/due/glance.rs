@@ -5,14 +5,10 @@
 //! does not start at the head but at a time before which this server has found nothing that is due, and ends a little after
 //! the present: times further ahead are found by later calls.
 //!
-//! Why it hides nothing: a row that becomes due gets a due time that is not before the time of its transaction. A transaction
-//! holds the writers' lock from before it reads its time until it has ended. Each call reads the time and the start of the
-//! oldest transaction that holds the lock; the next call, which has a newer snapshot, searches from the earlier of the two on,
-//! or from the first row that was found. A row that it does not see yet was written by a transaction that held the lock at the
-//! first call, and so is not due before `begun`, or by a later one. This is the argument of `bounds`. Both times are of the
-//! database's clock, which the time of the store is never behind. Rows with a due time in
-//! the past, clocks that step back, and anything else that breaks the argument are found by the complete overview, which
-//! lowers the times; the engine asks for it twice a minute.
+//! Why it hides nothing: a row that becomes due gets a due time that is not before the time of its transaction. Each call learns a
+//! [settled time](crate::settled) with the rows that it finds; the next call, which has a newer snapshot, searches from there on,
+//! or from the first row that was found. Rows with a due time in the past, clocks that step back, and anything else that breaks the
+//! argument are found by the complete overview, which lowers the times; the engine asks for it twice a minute.
 //!
 //! The inbox has no such times: any transaction of the database may write to it, and may stay open for long. There the server
 //! remembers the snapshot of the last call that found nothing to take in. Whatever this snapshot contains was taken in or
@@ -23,8 +19,8 @@
 //! whose time has come are looked at, so each costs one search per time to live.
 
 use super::{GLANCE, LEASES_CHECK, first_of};
-use crate::PostgresStore;
 use crate::columns::Micros;
+use crate::{PostgresStore, settled};
 use selvedge_core::outbox::OutboxKind;
 use selvedge_core::stream::BEST_EFFORT_MS;
 use selvedge_core::{DueKind, Timestamp};
@@ -179,6 +175,7 @@ impl Glances {
         };
         let kinds = |codes: &[i16]| format!("array{codes:?}::smallint[]");
         [
+            writers_key.to_string(),
             BEST_EFFORT_MS.to_string(),
             AHEAD_MS.to_string(),
             kinds(&DueKind::ALL.map(DueKind::code)),
@@ -190,7 +187,6 @@ impl Glances {
             time(known.since(Head::Gates)),
             times(&[Head::Keys, Head::Frames, Head::Schedules].map(|head| known.since(head))),
             time(Micros(known.registered_since)),
-            writers_key.to_string(),
             format!("'{}'", known.inbox_snapshot()),
         ]
         .join(", ")
@@ -320,7 +316,7 @@ impl Known {
         // The head of the frames is as far behind as their lifetime.
         self.found(Head::Frames, found.frames, settled.saturating_sub(BEST_EFFORT_MS * 1000));
         // The times of this call hold from the next one on: its snapshot is newer.
-        self.settled = found.begun.map_or(found.clock.0, |begun| begun.0.min(found.clock.0));
+        self.settled = settled::time(found.clock, found.begun);
         for id in &found.registered {
             if !self.sessions.contains_key(id) {
                 self.schedule(*id, Session::default());
@@ -340,6 +336,7 @@ impl PostgresStore {
         let (outbox, flows) = (OutboxKind::ALL.map(OutboxKind::code), FlowDue::ALL.map(FlowDue::code));
         let kinds = DueKind::ALL.map(DueKind::code);
         let parameters: [&(dyn ToSql + Sync); 13] = [
+            &self.writers_key,
             &BEST_EFFORT_MS,
             &AHEAD_MS,
             &kinds.as_slice(),
@@ -351,7 +348,6 @@ impl PostgresStore {
             &starts.gates,
             &starts.others,
             &starts.registered,
-            &self.writers_key,
             &starts.inbox,
         ];
         let rows = self.query_in_background(&GLANCE, &parameters).await?;

@@ -1,10 +1,9 @@
 //! Reading the log without gaps.
 //!
-//! Numbers are drawn before the commit, so an entry may appear after one with a higher number was read. Every writer
-//! holds a shared advisory lock from before it draws a number until it ends. So a reader passes a gap only like this:
-//! it sees the gap, then waits until every transaction that held the lock at that moment has ended, then reads the gap
-//! again with a later statement. Entries that are still missing were rolled back and never appear. Transactions of
-//! other programs do not hold the lock and never delay a reader.
+//! Numbers are drawn before the commit, so an entry may appear after one with a higher number was read. A reader that sees a gap
+//! waits until every transaction that may fill it has ended, and reads the gap again with a later statement. Entries that are
+//! still missing were rolled back and never appear ([`settled`](crate::settled)). Transactions of other programs never
+//! delay a reader. If the writers take too long, the reader returns the entries before the gap.
 //!
 //! Entries that have left the window are no gap: a page begins after them and says so. Entries and window are read in one
 //! snapshot, so a reader never misses entries unnoticed while they are dropped.
@@ -15,13 +14,11 @@ use crate::PostgresStore;
 use crate::columns::{Micros, payload};
 use crate::connection::{Connection, failure};
 use crate::save::Saving;
+use crate::settled::writers_ended;
 use crate::sql::statements;
 use async_trait::async_trait;
 use selvedge_core::log;
 use selvedge_store::{Entries, Entry, Error, LogLimit, LogStore};
-use std::collections::HashSet;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
 use tokio_postgres::Row;
 
 statements! {
@@ -32,36 +29,10 @@ statements! {
     LIST_MISSING_DAYS = "log/list_missing_days";
     LIST_NEWEST = "log/list_newest";
     LIST_OLD_DAYS = "log/list_old_days";
-    LIST_WRITERS = "log/list_writers";
 }
 
 /// The most numbers that `log/list_newest` returns.
 const NEWEST_LIMIT: usize = 1000;
-/// The time a reader waits for the writers that may fill a gap. After that it returns the entries before the gap.
-const GAP_TIMEOUT: Duration = Duration::from_millis(500);
-/// The first and the longest pause between two checks whether those writers have ended.
-const FIRST_PAUSE: Duration = Duration::from_micros(500);
-const LONGEST_PAUSE: Duration = Duration::from_millis(20);
-
-/// The number up to which this process knows the log to be settled: no further entry appears below it.
-#[derive(Default)]
-pub struct Settled(AtomicI64);
-
-impl Settled {
-    fn upto(&self) -> i64 {
-        self.0.load(Ordering::Acquire)
-    }
-
-    fn raise(&self, upto: i64) {
-        self.0.fetch_max(upto, Ordering::AcqRel);
-    }
-
-    /// Forgets the number: in another history of the database, entries below it may still appear.
-    pub fn forget(&self) {
-        self.0.store(0, Ordering::Release);
-    }
-}
-
 /// Returns the first number above `settled` that is missing in a run that should begin after `after`.
 fn first_gap(numbers: impl Iterator<Item = i64>, after: i64, settled: i64) -> Option<i64> {
     let mut expected = after + 1;
@@ -109,7 +80,7 @@ impl PostgresStore {
         let Page { mut entries, mut dropped } = page(&client, after, limit).await?;
         let numbers = |entries: &[Entry]| entries.iter().map(|entry| entry.number).collect::<Vec<i64>>();
         if first_gap(numbers(&entries).into_iter(), after.max(dropped), settled).is_some()
-            && self.writers_ended(&client).await?
+            && writers_ended(&client, self.writers_key).await?
         {
             // Every writer that could have filled the gap has ended, so entries that this statement does not see never
             // appear.
@@ -134,7 +105,7 @@ impl PostgresStore {
         let mut newest = newest_numbers(client).await?;
         let is_uncertain =
             newest.first_gap(settled).is_some() || newest.before() > newest.dropped.max(settled);
-        if is_uncertain && self.writers_ended(client).await? {
+        if is_uncertain && writers_ended(client, self.writers_key).await? {
             settled = settled.max(newest.numbers.last().copied().unwrap_or(0));
             if self.history.number() == history {
                 self.log.raise(settled);
@@ -146,29 +117,6 @@ impl PostgresStore {
             None => newest.numbers.last().copied().unwrap_or(newest.dropped),
         };
         Ok(Entries { entries: Vec::new(), upto, oldest: oldest(newest.dropped), is_full: false })
-    }
-
-    /// Waits until every current writer has ended. Returns false if that takes too long.
-    async fn writers_ended(&self, client: &Connection) -> Result<bool, Error> {
-        let mut writing = self.writers(client).await?;
-        let deadline = tokio::time::Instant::now() + GAP_TIMEOUT;
-        let mut pause = FIRST_PAUSE;
-        while !writing.is_empty() {
-            if tokio::time::Instant::now() >= deadline {
-                return Ok(false);
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
-            let still = self.writers(client).await?;
-            writing.retain(|writer| still.contains(writer));
-        }
-        Ok(true)
-    }
-
-    async fn writers(&self, client: &Connection) -> Result<HashSet<String>, Error> {
-        let statement = client.prepare_cached(&LIST_WRITERS).await.map_err(failure)?;
-        let rows = client.query(&statement, &[&self.writers_key]).await.map_err(failure)?;
-        Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 }
 

@@ -1,11 +1,11 @@
 -- Returns the next due times of all background work as overview/read does, at a cost that depends neither on the number of
 -- sessions nor on the age of the oldest snapshot: each index is read from a time below which it has only dead entries, and
--- up to $2 milliseconds ahead. Sessions that registered since $11 are returned instead of being searched. `begun` is the
--- start of the oldest transaction that holds the writers' advisory lock $12, null if there is none. `inbox` is the time of the
+-- up to $3 milliseconds ahead. Sessions that registered since $12 are returned instead of being searched. `begun` is the
+-- start of the oldest transaction that holds the writers' advisory lock $1, null if there is none. `inbox` is the time of the
 -- first row of the inbox that was written by a transaction which the snapshot $13 does not contain. `database_at` is the
 -- clock of the database, which the time of the store is never behind.
--- Parameters: $1 the lifetime of best-effort frames in milliseconds, $3 and $4 kinds of due executions with their times, $5
--- and $6 those of the outbox, $7 and $8 those of flows, $9 the time of gates, $10 the times of keys, frames and schedules.
+-- Parameters: $2 the lifetime of best-effort frames in milliseconds, $4 and $5 kinds of due executions with their times, $6
+-- and $7 those of the outbox, $8 and $9 those of flows, $10 the time of gates, $11 the times of keys, frames and schedules.
 -- Locks: none. Index: executions_due, outbox_waiting and flows_due once per kind; gates_due; keys_expired; frames_old;
 -- sessions_registered; classes_pkey; gates_configured; bulk_jobs_due; schedules_due; inbox_pending twice.
 with reading as materialized (
@@ -13,13 +13,13 @@ with reading as materialized (
 ), clock as materialized (
   select
     now,
-    now + $2::bigint * interval '1 millisecond' as ahead,
-    now - $1::bigint * interval '1 millisecond' as old
+    now + $3::bigint * interval '1 millisecond' as ahead,
+    now - $2::bigint * interval '1 millisecond' as old
   from reading
 ), registered as materialized (
   select id, registered_at
   from sessions
-  where registered_at > $11
+  where registered_at > $12
   order by registered_at
   limit {registered_limit}
 )
@@ -36,7 +36,7 @@ select
       order by due_at
       limit 1
     )
-    from unnest($3::smallint[], $4::timestamptz[]) as asked (code, since)
+    from unnest($4::smallint[], $5::timestamptz[]) as asked (code, since)
   ) as next,
   array(
     select (
@@ -47,7 +47,7 @@ select
       order by at
       limit 1
     )
-    from unnest($5::smallint[], $6::timestamptz[]) as asked (code, since)
+    from unnest($6::smallint[], $7::timestamptz[]) as asked (code, since)
   ) as outbox,
   array(
     select (
@@ -60,13 +60,13 @@ select
       order by due_at
       limit 1
     )
-    from unnest($7::smallint[], $8::timestamptz[]) as asked (code, since)
+    from unnest($8::smallint[], $9::timestamptz[]) as asked (code, since)
   ) as flows,
   (
     select due_at
     from gates
     where due_at is not null
-      and due_at >= $9
+      and due_at >= $10
       and due_at <= (select ahead from clock)
     order by due_at
     limit 1
@@ -74,7 +74,7 @@ select
   (
     select expires_at
     from keys
-    where expires_at >= ($10::timestamptz[])[1]
+    where expires_at >= ($11::timestamptz[])[1]
       and expires_at < (select now from clock)
     order by expires_at
     limit 1
@@ -83,7 +83,7 @@ select
     select at
     from frames
     where best_effort
-      and at >= ($10::timestamptz[])[2]
+      and at >= ($11::timestamptz[])[2]
       and at <= (select old from clock)
     order by at
     limit 1
@@ -97,15 +97,7 @@ select
   ) as lanes,
   array(select id from registered) as registered,
   (
-    select min(coalesce(xact_start, '-infinity'))
-    from pg_locks
-    left join pg_stat_activity using (pid)
-    where locktype = 'advisory'
-      and database = (select oid from pg_database where datname = current_database())
-      and classid = ($12::bigint >> 32)::oid
-      and objid = ($12::bigint & 4294967295)::oid
-      and objsubid = 1
-      and granted
+    {oldest_writer}
   ) as begun,
   (select max(registered_at) from registered) as registered_upto,
   (
@@ -118,7 +110,7 @@ select
     select due_at
     from schedules
     where due_at is not null
-      and due_at >= ($10::timestamptz[])[3]
+      and due_at >= ($11::timestamptz[])[3]
       and due_at <= (select ahead from clock)
     order by due_at
     limit 1
