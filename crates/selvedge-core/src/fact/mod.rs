@@ -1,9 +1,9 @@
 //! Facts: the compact record of changes, one fact per change, in the execution's history and in the event log.
 //!
 //! A fact is published as one or more public events: a claim, for instance, is one fact and two events,
-//! `lease.acquired` and `execution.started`. [`Recorded`] says what a fact means; each subject has a file.
+//! `lease.acquired` and `execution.started`. `Recorded` says what a fact means; each subject has a file.
 //!
-//! To add a fact, append it to the list below, and write its struct and its [`Recorded`] in the file of its subject.
+//! To add a fact, append it to the list below, and write its struct and its `Recorded` in the file of its subject.
 
 mod administration;
 mod attempts;

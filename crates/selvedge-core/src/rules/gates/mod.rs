@@ -5,6 +5,7 @@
 //! [`Work::apply`](crate::Work::apply) does that, whatever ends the attempt. An execution that a gate refuses is
 //! [held](hold) by it, and no longer hides the executions behind it. A transaction that gives a slot or an amount back
 //! [releases](release) held executions, in claim order; a reconciler [checks](check) gates for the rest.
+//! The file `machine` says what a gate that holds executions waits for, and when it is checked.
 //!
 //! Executions with a fairness key wait in [lines], one for each key and class: only the head of a line can be claimed.
 
