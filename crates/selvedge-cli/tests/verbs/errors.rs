@@ -1,7 +1,7 @@
 //! An error is one line on standard error that says what to do, with an exit code that says what kind it is.
 
 use crate::cli::{Cli, serve};
-use crate::support::{Server, Sqlite, command};
+use crate::support::{Directory, Server, Sqlite, command};
 use std::process::{Command, Stdio};
 
 const UNKNOWN: &str = "0197f3c8-2b1e-7c4e-9d0a-1f2e3d4c5b6a";
@@ -144,4 +144,21 @@ fn a_reader_that_closes_the_pipe_ends_the_command_silently() {
         assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 1, "{verb}: {output:?}");
         assert!(output.stderr.is_empty(), "{verb}: {output:?}");
     }
+}
+
+#[test]
+fn a_benchmark_that_is_not_installed_says_how_to_get_it() {
+    let place = Directory::new();
+    let alone = place.path().join("selvedge");
+    std::fs::copy(env!("CARGO_BIN_EXE_selvedge"), &alone).expect("the program is copied");
+    let run = || Command::new(&alone).args(["bench", "queue", "--json"]).env("PATH", "").output();
+    let output = run().expect("the program starts");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("cargo install --path crates/selvedge-bench"), "{message}");
+
+    // The program beside this one gets the words as they are, and its output and exit code are those of the command.
+    std::os::unix::fs::symlink("/bin/echo", place.path().join("selvedge-bench")).expect("the link is made");
+    let output = run().expect("the program starts");
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), b"queue --json\n".as_slice()));
 }
