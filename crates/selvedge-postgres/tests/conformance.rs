@@ -1,11 +1,9 @@
 //! The conformance suite on the Postgres store.
 
-mod support;
-
 use selvedge_conformance::{Subject, execution_model, flow_model, gate_model};
 use selvedge_store::Store;
 use std::sync::Arc;
-use support::Sandbox;
+use selvedge_system_tests::Sandbox;
 
 async fn empty_store() -> Subject {
     let sandbox = Sandbox::new();

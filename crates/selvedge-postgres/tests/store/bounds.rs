@@ -1,7 +1,7 @@
 //! Claims start at a bound, below which no row is waiting: no execution is missed, whichever server makes it waiting and
 //! however late it commits, and index entries of earlier claims are not scanned again.
 
-use crate::support::{PlainConnection, Sandbox, wait_until};
+use selvedge_system_tests::{PlainConnection, Sandbox, wait_until};
 use selvedge_conformance::Harness;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::{ClassId, Draft, Timestamp};

@@ -1,7 +1,7 @@
 //! Servers tell each other which namespaces their reconcilers handle.
 
-use crate::support::server::passive_options;
-use crate::support::{Sandbox, stop, wait_until};
+use selvedge_system_tests::server::passive_options;
+use selvedge_system_tests::{Sandbox, stop, wait_until};
 use selvedge_engine::core::Name;
 use selvedge_engine::store::{NamespaceStore, Transactions};
 use selvedge_engine::{Options, ReconcilerScope};

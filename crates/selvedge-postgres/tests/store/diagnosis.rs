@@ -1,7 +1,7 @@
 //! The examination of a store from outside: each fault that can be made is found, with its remedy.
 
-use crate::support::cluster::Cluster;
-use crate::support::{PlainConnection, Sandbox, wait_until};
+use selvedge_system_tests::cluster::Cluster;
+use selvedge_system_tests::{PlainConnection, Sandbox, wait_until};
 use selvedge_core::Name;
 use selvedge_postgres::diagnosis::{Limits, diagnose, schema_version};
 use selvedge_store::{Finding, Level, Migrated, NamespaceStore, SchemaVersion, Transactions};

@@ -1,7 +1,7 @@
 //! The Postgres schemas of earlier builds: every row is readable and written back with the same bytes, and every kind of
 //! row is present.
 
-use crate::support::database::Database;
+use selvedge_system_tests::database::Database;
 use selvedge_conformance::complete;
 use selvedge_conformance::copy::{Names, Tables, assert_same, check_log, copy, rewrite};
 use selvedge_conformance::fixtures::{SCHEMA, all, newest};

@@ -2,8 +2,8 @@
 //! misses nothing.
 
 use super::plans::explain;
-use crate::support::server::{claim_of, claim_wait, fence};
-use crate::support::{Sandbox, WRITERS_KEY, wait_until};
+use selvedge_system_tests::server::{claim_of, claim_wait, fence};
+use selvedge_system_tests::{Sandbox, WRITERS_KEY, wait_until};
 use selvedge_engine::core::submission::When;
 use selvedge_engine::core::{Draft, DueKind};
 use selvedge_engine::store::DueReads;

@@ -1,8 +1,8 @@
 //! Two servers get the same call with the same idempotency key at once: it takes effect once.
 
 use crate::races::check_and_stop;
-use crate::support::Sandbox;
-use crate::support::server::{self, Server};
+use selvedge_system_tests::Sandbox;
+use selvedge_system_tests::server::{self, Server};
 use selvedge_engine::core::rules::CallKey;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::{Draft, Name};

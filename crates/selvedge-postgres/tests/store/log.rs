@@ -1,6 +1,6 @@
 //! Reading the log while others write: no entry is missed or read twice, and only writers of the log can delay a reader.
 
-use crate::support::{PlainConnection, Sandbox, WRITERS_KEY};
+use selvedge_system_tests::{PlainConnection, Sandbox, WRITERS_KEY};
 use selvedge_conformance::{Harness, Worker};
 use selvedge_engine::core::log::unpack;
 use selvedge_engine::core::{Draft, ExecutionId};

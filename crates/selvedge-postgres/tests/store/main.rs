@@ -2,9 +2,6 @@
 //! rows, the size of rows, silent connections, TLS, connection poolers, locks held by others, and races of two servers for
 //! one execution.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod bounds;
 mod clock;
 mod coverage;

@@ -1,8 +1,8 @@
 //! Notifications between servers on one database. The poll interval is a day unless a test sets another, so only a
 //! notification can have woken the receiver.
 
-use crate::support::server::{Server, claim_of, fence, ids, operator, passive_options};
-use crate::support::{LONG, Sandbox, stop, wait_until};
+use selvedge_system_tests::server::{Server, claim_of, fence, ids, operator, passive_options};
+use selvedge_system_tests::{LONG, Sandbox, stop, wait_until};
 use selvedge_engine::Options;
 use selvedge_engine::core::rules::claim::ClaimDraft;
 use selvedge_engine::core::rules::operator::Action;

@@ -1,7 +1,7 @@
 //! Opening a store: the first server runs the missing migrations, and a schema that is too new is refused.
 
-use crate::support::Sandbox;
-use crate::support::server::Server;
+use selvedge_system_tests::Sandbox;
+use selvedge_system_tests::server::Server;
 use selvedge_core::filter::{Filter, Payloads};
 use selvedge_core::state::StateName;
 use selvedge_core::{Draft, FlowId, GateId, NamespaceId};
@@ -197,7 +197,7 @@ async fn a_commit_waits_for_the_disk_even_if_the_database_is_configured_not_to()
         .await;
     let address = format!("{}&options=-csynchronous_commit%3Doff", sandbox.url("careless"));
     let store = PostgresStore::connect_with(&address, sandbox.settings()).await.expect("the store opens");
-    let server = Server::new(Arc::new(store), crate::support::server::passive_options()).await;
+    let server = Server::new(Arc::new(store), selvedge_system_tests::server::passive_options()).await;
     server.submit(Draft::new("kind")).await;
     assert_eq!(plain.number("select count(*) from seen where setting = 'on'", &[]).await, 1);
 }

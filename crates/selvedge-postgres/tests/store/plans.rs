@@ -2,8 +2,8 @@
 //! the planner has: none, those of empty tables, or correct ones.
 
 use super::plan_cases::{Case, cases};
-use crate::support::cluster::Cluster;
-use crate::support::{LONG, Sandbox};
+use selvedge_system_tests::cluster::Cluster;
+use selvedge_system_tests::{LONG, Sandbox};
 use selvedge_postgres::{Settings, testing};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};

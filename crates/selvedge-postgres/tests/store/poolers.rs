@@ -2,8 +2,8 @@
 //!
 //! The tests need the program `pgbouncer` (`scripts/install-packages pgbouncer`), unless `SELVEDGE_TEST_SKIP_PGBOUNCER` is set.
 
-use crate::support::cluster::owner;
-use crate::support::{LONG, Sandbox};
+use selvedge_system_tests::cluster::owner;
+use selvedge_system_tests::{LONG, Sandbox};
 use selvedge_postgres::PostgresStore;
 use selvedge_postgres::diagnosis::{Limits, diagnose};
 use selvedge_store::{Error, Level, Transactions};

@@ -1,8 +1,8 @@
 //! Locks held by others and statements that take too long: callers are refused in time, the culprit alone fails, and the
 //! store keeps its connections and bounds.
 
-use crate::support::server::{Server, fence, passive_options};
-use crate::support::{LONG, PlainConnection, Sandbox};
+use selvedge_system_tests::server::{Server, fence, passive_options};
+use selvedge_system_tests::{LONG, PlainConnection, Sandbox};
 use futures_util::future::join_all;
 use selvedge_conformance::{Harness, run_rule};
 use selvedge_engine::Error as EngineError;
@@ -51,7 +51,7 @@ async fn while_a_table_is_locked_reads_and_writes_are_refused_in_time() {
 /// Reports the end of leases together. Returns the executions whose report failed for now.
 async fn refused_reports(server: &Server, leases: &[(ExecutionId, Fence)]) -> Vec<ExecutionId> {
     let reports = leases.iter().map(|(id, lease)| async move {
-        let complete = crate::support::server::complete_op();
+        let complete = selvedge_system_tests::server::complete_op();
         let report = server.namespace.report(vec![Ok((*lease, None, complete))], None).await;
         assert!(report.is_ok() || is_refused_for_now(&report), "{:?}", report.err());
         report.is_err().then_some(*id)

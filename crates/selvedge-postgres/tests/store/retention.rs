@@ -1,7 +1,7 @@
 //! Retention deletes an execution from every table.
 
-use crate::support::server::{Server, complete_op, fence};
-use crate::support::{Sandbox, wait_until};
+use selvedge_system_tests::server::{Server, complete_op, fence};
+use selvedge_system_tests::{Sandbox, wait_until};
 use selvedge_engine::Options;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::report::Op;

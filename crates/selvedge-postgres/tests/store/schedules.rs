@@ -1,7 +1,7 @@
 //! Schedules on several servers, and many of them.
 
-use crate::support::server::operator;
-use crate::support::{LONG, Sandbox, stop, wait_until};
+use selvedge_system_tests::server::operator;
+use selvedge_system_tests::{LONG, Sandbox, stop, wait_until};
 use selvedge_engine::core::Draft;
 use selvedge_engine::core::schedule::times::Timing;
 use selvedge_engine::core::schedule::{CatchUp, Overlap, ScheduleSpec, Template};

@@ -1,7 +1,7 @@
 //! Connections that swallow data: no call hangs, and the next one gets a connection that works.
 
-use crate::support::server::{Server, passive_options};
-use crate::support::{LONG, Sandbox, wait_until};
+use selvedge_system_tests::server::{Server, passive_options};
+use selvedge_system_tests::{LONG, Sandbox, wait_until};
 use futures_util::future::join_all;
 use selvedge_conformance::fault_proxy::{Fault, FaultProxy, Reach};
 use selvedge_engine::Options;

@@ -1,7 +1,7 @@
 //! Appending to a stream touches the same few pages and rows, however long the stream is.
 
-use crate::support::Sandbox;
-use crate::support::pages::pages;
+use selvedge_system_tests::Sandbox;
+use selvedge_system_tests::pages::pages;
 use selvedge_conformance::Harness;
 use selvedge_engine::core::rules::report::{Fence, Op};
 use selvedge_engine::core::stream::{FrameKind, FrameMode};

@@ -1,7 +1,7 @@
 //! TLS to Postgres: every connection is encrypted, certificates are checked, and refusals say what to do.
 
-use crate::support::cluster::Cluster;
-use crate::support::{PlainConnection, wait_until};
+use selvedge_system_tests::cluster::Cluster;
+use selvedge_system_tests::{PlainConnection, wait_until};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use selvedge_postgres::{PostgresStore, Settings};
 use selvedge_store::{Error, Transactions};

@@ -1,9 +1,9 @@
 //! A transaction takes effect as a whole or not at all and leaves no transaction open: if its caller goes away at any
 //! await, if the connection is cut around the commit, and if a statement fails.
 
-use crate::support::proxy::{Cut, Proxy};
-use crate::support::server::{self, Server, claim_of, claim_wait, complete_op, fail_op, fence, ids};
-use crate::support::{PlainConnection, Sandbox, wait_until};
+use selvedge_system_tests::proxy::{Cut, Proxy};
+use selvedge_system_tests::server::{self, Server, claim_of, claim_wait, complete_op, fail_op, fence, ids};
+use selvedge_system_tests::{PlainConnection, Sandbox, wait_until};
 use selvedge_conformance::{Harness, RulePair, Worker, run_rule};
 use selvedge_engine::core::rules::CallKey;
 use selvedge_engine::core::state::StateName;

@@ -1,7 +1,7 @@
 //! Unreadable rows, and decisions that panic, affect no other execution.
 
-use crate::support::server::{Server, claim_of, complete_op, fence, ids};
-use crate::support::{PlainConnection, Sandbox, wait_until};
+use selvedge_system_tests::server::{Server, claim_of, complete_op, fence, ids};
+use selvedge_system_tests::{PlainConnection, Sandbox, wait_until};
 use selvedge_engine::Error;
 use selvedge_engine::core::filter::{Filter, Payloads};
 use selvedge_engine::core::rules::claim::ClaimDraft;

@@ -6,8 +6,6 @@
 mod accessibility;
 mod approvals;
 mod browser;
-#[path = "../../../selvedge-postgres/tests/support/database.rs"]
-mod database;
 #[path = "../stores/directory.rs"]
 #[allow(dead_code)]
 mod directory;

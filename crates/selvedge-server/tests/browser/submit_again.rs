@@ -2,7 +2,7 @@
 
 use crate::address;
 use crate::browser::{Browser, Colours};
-use crate::database::Database;
+use selvedge_system_tests::database::Database;
 use crate::directory::Directory;
 use crate::support::{Server, text_of};
 use selvedge_engine::Options;

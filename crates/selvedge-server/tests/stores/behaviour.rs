@@ -4,7 +4,7 @@
 //! These tests cover the rows that the API does not show: idempotency keys, the outbox, token keys, and the counts of
 //! gates.
 
-use crate::database::Database;
+use selvedge_system_tests::database::Database;
 use crate::directory::Directory;
 use crate::driver::{FAR_FUTURE, FOREVER_MS, fixed_id, op, text, with};
 use crate::notes::Notes;

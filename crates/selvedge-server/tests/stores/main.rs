@@ -3,8 +3,6 @@
 
 mod behaviour;
 mod compare;
-#[path = "../../../selvedge-postgres/tests/support/database.rs"]
-mod database;
 mod directory;
 mod driver;
 mod generate;

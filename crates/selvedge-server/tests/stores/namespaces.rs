@@ -1,6 +1,6 @@
 //! The lives of a namespace on real stores: one that is deleted and created again has nothing of the former one, through any server.
 
-use crate::database::Database;
+use selvedge_system_tests::database::Database;
 use crate::directory::Directory;
 use crate::server::{Server, wait_until_within};
 use selvedge_engine::Options;

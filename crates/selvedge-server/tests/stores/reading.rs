@@ -1,7 +1,7 @@
 //! Reads everything in the fixtures and compares it, field by field, with what the build that wrote them has read.
 
 use crate::compare::differences;
-use crate::database::Database;
+use selvedge_system_tests::database::Database;
 use crate::directory::Directory;
 use crate::generate::OTHER;
 use crate::server::{Server, passive_options};

@@ -18,10 +18,15 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("selvedge-drawing", &["core"], &[]),
     ("selvedge-engine", &["core", "store"], &["conformance", "memory"]),
     ("selvedge-memory", &["core", "store"], &["conformance"]),
-    ("selvedge-postgres", &["core", "store"], &["conformance", "engine"]),
-    ("selvedge-server", &["core", "drawing", "engine"], &["conformance", "memory", "postgres", "sqlite"]),
+    ("selvedge-postgres", &["core", "store"], &["conformance", "engine", "system-tests"]),
+    (
+        "selvedge-server",
+        &["core", "drawing", "engine"],
+        &["conformance", "memory", "postgres", "sqlite", "system-tests"],
+    ),
     ("selvedge-sqlite", &["core", "store"], &["conformance"]),
     ("selvedge-store", &["core"], &[]),
+    ("selvedge-system-tests", &["conformance", "engine", "postgres"], &["core", "store"]),
     ("selvedge-tidy", &[], &[]),
 ];
 

@@ -14,7 +14,7 @@ mod schedules;
 mod suspensions;
 mod webhooks;
 
-use crate::database::Database;
+use selvedge_system_tests::database::Database;
 use crate::directory::Directory;
 use crate::driver::{Driver, FOREVER_MS, fixed_id};
 use crate::notes::Notes;

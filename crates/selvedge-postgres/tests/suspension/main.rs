@@ -1,9 +1,0 @@
-//! Suspension on Postgres: its cost, crashes at every statement, and races of everything that ends or resumes a suspended
-//! execution.
-
-#[path = "../support/mod.rs"]
-mod support;
-
-mod cost;
-mod crashes;
-mod races;
