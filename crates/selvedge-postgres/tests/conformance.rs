@@ -2,8 +2,8 @@
 
 use selvedge_conformance::{Subject, execution_model, flow_model, gate_model};
 use selvedge_store::Store;
-use std::sync::Arc;
 use selvedge_system_tests::Sandbox;
+use std::sync::Arc;
 
 async fn empty_store() -> Subject {
     let sandbox = Sandbox::new();

@@ -7,8 +7,8 @@
 use super::server::{Server, claim_of, claim_wait, fence, operator};
 use super::{PlainConnection, Sandbox, stop, wait_until};
 use selvedge_conformance::invariants;
-use selvedge_core::fact;
 use selvedge_engine::core::amount::Amount;
+use selvedge_engine::core::fact;
 use selvedge_engine::core::gate::{Amounts, Config, GateKind, Limit, Rate, RequiredGates};
 use selvedge_engine::core::history::attempt_end;
 use selvedge_engine::core::log::{Event, unpack};

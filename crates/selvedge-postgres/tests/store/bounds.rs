@@ -1,11 +1,11 @@
 //! Claims start at a bound, below which no row is waiting: no execution is missed, whichever server makes it waiting and
 //! however late it commits, and index entries of earlier claims are not scanned again.
 
-use selvedge_system_tests::{PlainConnection, Sandbox, wait_until};
 use selvedge_conformance::Harness;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::{ClassId, Draft, Timestamp};
 use selvedge_postgres::{PostgresStore, testing};
+use selvedge_system_tests::{PlainConnection, Sandbox, wait_until};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio_postgres::SimpleQueryMessage;

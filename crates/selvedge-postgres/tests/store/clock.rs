@@ -1,9 +1,6 @@
 //! The time of the store goes on while the clock of the database is behind: with a clock that tests move, and with a Postgres
 //! server whose machine clock steps back.
 
-use crate::support::cluster::Cluster;
-use crate::support::server::{Server, claim_of};
-use crate::support::{LONG, PlainConnection, Sandbox, stop, wait_until};
 use selvedge_engine::Options;
 use selvedge_engine::core::rules::claim::ClaimDraft;
 use selvedge_engine::core::state::StateName;
@@ -11,6 +8,9 @@ use selvedge_engine::core::submission::When;
 use selvedge_engine::core::{Draft, ExecutionId, Timestamp};
 use selvedge_postgres::PostgresStore;
 use selvedge_store::{DueReads, Transactions};
+use selvedge_system_tests::cluster::Cluster;
+use selvedge_system_tests::server::{Server, claim_of};
+use selvedge_system_tests::{LONG, PlainConnection, Sandbox, stop, wait_until};
 use std::sync::Arc;
 use std::time::Instant;
 

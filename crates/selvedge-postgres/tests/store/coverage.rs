@@ -1,10 +1,10 @@
 //! Servers tell each other which namespaces their reconcilers handle.
 
-use selvedge_system_tests::server::passive_options;
-use selvedge_system_tests::{Sandbox, stop, wait_until};
 use selvedge_engine::core::Name;
 use selvedge_engine::store::{NamespaceStore, Transactions};
 use selvedge_engine::{Options, ReconcilerScope};
+use selvedge_system_tests::server::passive_options;
+use selvedge_system_tests::{Sandbox, stop, wait_until};
 use std::time::Duration;
 
 /// Options of a server whose reconcilers handle a scope, and do nothing during a test.

@@ -1,12 +1,12 @@
 //! A lane with 40 000 kinds: claims read hardly more than in a lane with few, and classes that are no longer used are removed.
 
 use super::plans::explain;
-use selvedge_system_tests::server::{claim_of, claim_wait, ids};
-use selvedge_system_tests::{Sandbox, wait_until};
 use selvedge_engine::core::class::UNPOOLED;
 use selvedge_engine::core::{ClaimScope, ClassId, Classes, Draft, Name, NamespaceId};
 use selvedge_engine::store::{ClassStore, NamespaceStore};
 use selvedge_postgres::testing;
+use selvedge_system_tests::server::{claim_of, claim_wait, ids};
+use selvedge_system_tests::{Sandbox, wait_until};
 use std::time::Duration;
 
 /// Inserts `kinds` classes of a lane in namespace 1, as interning does, with `each` waiting executions.

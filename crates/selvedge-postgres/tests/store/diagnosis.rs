@@ -1,10 +1,10 @@
 //! The examination of a store from outside: each fault that can be made is found, with its remedy.
 
-use selvedge_system_tests::cluster::Cluster;
-use selvedge_system_tests::{PlainConnection, Sandbox, wait_until};
 use selvedge_core::Name;
 use selvedge_postgres::diagnosis::{Limits, diagnose, schema_version};
 use selvedge_store::{Finding, Level, Migrated, NamespaceStore, SchemaVersion, Transactions};
+use selvedge_system_tests::cluster::Cluster;
+use selvedge_system_tests::{PlainConnection, Sandbox, wait_until};
 use std::time::Duration;
 
 /// The version of the schema that this build knows.

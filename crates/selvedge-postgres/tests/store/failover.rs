@@ -1,9 +1,6 @@
 //! Failover to a promoted standby. A synchronous one has everything that was acknowledged. An asynchronous one may have lost the
 //! last commits: then no server works on with what never was.
 
-use selvedge_system_tests::cluster::Cluster;
-use selvedge_system_tests::server::{Server, claim_of, claim_wait, complete_op, fence, ids, passive_options};
-use selvedge_system_tests::{PlainConnection, Sandbox, wait_until};
 use futures_util::future::join_all;
 use selvedge_conformance::fault_proxy::{Fault, FaultProxy, Reach};
 use selvedge_engine::core::rules::claim::ClaimDraft;
@@ -11,6 +8,9 @@ use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::{Draft, ExecutionId};
 use selvedge_engine::{Error, EventFilter, From, PublicEvent};
 use selvedge_postgres::PostgresStore;
+use selvedge_system_tests::cluster::Cluster;
+use selvedge_system_tests::server::{Server, claim_of, claim_wait, complete_op, fence, ids, passive_options};
+use selvedge_system_tests::{PlainConnection, Sandbox, wait_until};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

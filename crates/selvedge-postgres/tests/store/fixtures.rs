@@ -1,13 +1,13 @@
 //! The Postgres schemas of earlier builds: every row is readable and written back with the same bytes, and every kind of
 //! row is present.
 
-use selvedge_system_tests::database::Database;
 use selvedge_conformance::complete;
 use selvedge_conformance::copy::{Names, Tables, assert_same, check_log, copy, rewrite};
 use selvedge_conformance::fixtures::{SCHEMA, all, newest};
 use selvedge_core::gate::GateId;
 use selvedge_core::rows::{KeyName, KeyScope};
 use selvedge_core::{Name, NamespaceId};
+use selvedge_system_tests::database::Database;
 use tokio_postgres::Client;
 
 /// Tables that are not compared row by row.

@@ -2,12 +2,12 @@
 //! misses nothing.
 
 use super::plans::explain;
-use selvedge_system_tests::server::{claim_of, claim_wait, fence};
-use selvedge_system_tests::{Sandbox, WRITERS_KEY, wait_until};
 use selvedge_engine::core::submission::When;
 use selvedge_engine::core::{Draft, DueKind};
 use selvedge_engine::store::DueReads;
 use selvedge_postgres::{PostgresStore, testing};
+use selvedge_system_tests::server::{claim_of, claim_wait, fence};
+use selvedge_system_tests::{Sandbox, WRITERS_KEY, wait_until};
 use std::collections::HashMap;
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
 //! A database that lost commits, as after a failover or a restored backup: no work is claimed as that of another lane.
 
-use selvedge_system_tests::server::{Server, claim_of, claim_wait, ids};
-use selvedge_system_tests::{LONG, PlainConnection, Sandbox, wait_until};
 use selvedge_engine::Error;
 use selvedge_engine::core::rules::claim::ClaimDraft;
 use selvedge_engine::core::{Draft, ExecutionId, Name};
+use selvedge_system_tests::server::{Server, claim_of, claim_wait, ids};
+use selvedge_system_tests::{LONG, PlainConnection, Sandbox, wait_until};
 use std::time::{Duration, Instant};
 
 fn in_lane(lane: &str) -> Draft {

@@ -1,11 +1,11 @@
 //! Two servers get the same call with the same idempotency key at once: it takes effect once.
 
 use crate::races::check_and_stop;
-use selvedge_system_tests::Sandbox;
-use selvedge_system_tests::server::{self, Server};
 use selvedge_engine::core::rules::CallKey;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::{Draft, Name};
+use selvedge_system_tests::Sandbox;
+use selvedge_system_tests::server::{self, Server};
 
 #[tokio::test]
 async fn a_keyed_replay_that_two_servers_get_at_once_is_applied_once() {

@@ -1,11 +1,11 @@
 //! Reading the log while others write: no entry is missed or read twice, and only writers of the log can delay a reader.
 
-use selvedge_system_tests::{PlainConnection, Sandbox, WRITERS_KEY};
 use selvedge_conformance::{Harness, Worker};
 use selvedge_engine::core::log::unpack;
 use selvedge_engine::core::{Draft, ExecutionId};
 use selvedge_engine::store::{LogStore, Transactions};
 use selvedge_postgres::{PostgresStore, Settings};
+use selvedge_system_tests::{PlainConnection, Sandbox, WRITERS_KEY};
 use std::collections::HashSet;
 use std::future::Future;
 use std::sync::Arc;

@@ -1,11 +1,11 @@
 //! The window of the log: days are dropped as a whole and in time, readers and writers do not wait, and entries without a
 //! partition of their day are kept too.
 
-use selvedge_system_tests::{PlainConnection, Sandbox};
 use selvedge_conformance::Harness;
 use selvedge_engine::core::Draft;
 use selvedge_engine::store::{Entries, LogStore};
 use selvedge_postgres::PostgresStore;
+use selvedge_system_tests::{PlainConnection, Sandbox};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

@@ -1,8 +1,6 @@
 //! Notifications between servers on one database. The poll interval is a day unless a test sets another, so only a
 //! notification can have woken the receiver.
 
-use selvedge_system_tests::server::{Server, claim_of, fence, ids, operator, passive_options};
-use selvedge_system_tests::{LONG, Sandbox, stop, wait_until};
 use selvedge_engine::Options;
 use selvedge_engine::core::rules::claim::ClaimDraft;
 use selvedge_engine::core::rules::operator::Action;
@@ -10,6 +8,8 @@ use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::submission::When;
 use selvedge_engine::core::{Draft, ExecutionId, Outcome};
 use selvedge_engine::store::{Notification, Transactions};
+use selvedge_system_tests::server::{Server, claim_of, fence, ids, operator, passive_options};
+use selvedge_system_tests::{LONG, Sandbox, stop, wait_until};
 use std::time::Duration;
 
 /// Starts a server that learns of others only by notifications.

@@ -1,12 +1,12 @@
 //! Opening a store: the first server runs the missing migrations, and a schema that is too new is refused.
 
-use selvedge_system_tests::Sandbox;
-use selvedge_system_tests::server::Server;
 use selvedge_core::filter::{Filter, Payloads};
 use selvedge_core::state::StateName;
 use selvedge_core::{Draft, FlowId, GateId, NamespaceId};
 use selvedge_postgres::PostgresStore;
 use selvedge_store::{DueReads, Error, ExecutionReads, FlowReads, GateReads, Transactions};
+use selvedge_system_tests::Sandbox;
+use selvedge_system_tests::server::Server;
 use std::sync::Arc;
 use uuid::Uuid;
 

@@ -2,9 +2,9 @@
 //! the planner has: none, those of empty tables, or correct ones.
 
 use super::plan_cases::{Case, cases};
+use selvedge_postgres::{Settings, testing};
 use selvedge_system_tests::cluster::Cluster;
 use selvedge_system_tests::{LONG, Sandbox};
-use selvedge_postgres::{Settings, testing};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;

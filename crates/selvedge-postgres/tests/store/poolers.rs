@@ -2,11 +2,11 @@
 //!
 //! The tests need the program `pgbouncer` (`scripts/install-packages pgbouncer`), unless `SELVEDGE_TEST_SKIP_PGBOUNCER` is set.
 
-use selvedge_system_tests::cluster::owner;
-use selvedge_system_tests::{LONG, Sandbox};
 use selvedge_postgres::PostgresStore;
 use selvedge_postgres::diagnosis::{Limits, diagnose};
 use selvedge_store::{Error, Level, Transactions};
+use selvedge_system_tests::cluster::owner;
+use selvedge_system_tests::{LONG, Sandbox};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;

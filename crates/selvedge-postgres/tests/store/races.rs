@@ -1,8 +1,6 @@
 //! Two servers compete for the same execution. Each race is made certain: a third connection takes a lock, waits until
 //! the others wait for it in the order that the test needs, and releases it.
 
-use selvedge_system_tests::server::{self, Server, claim_of, complete_op, fence, ids};
-use selvedge_system_tests::{PlainConnection, Sandbox, in_background, joined, stop, wait_until};
 use selvedge_conformance::invariants;
 use selvedge_engine::ReconcilerScope;
 use selvedge_engine::core::rules::operator::Action;
@@ -10,6 +8,8 @@ use selvedge_engine::core::rules::report::{Fence, Op};
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::{Backoff, Draft, ExecutionId, Policy, Refusal, Retry};
 use selvedge_engine::{Error, Tally};
+use selvedge_system_tests::server::{self, Server, claim_of, complete_op, fence, ids};
+use selvedge_system_tests::{PlainConnection, Sandbox, in_background, joined, stop, wait_until};
 use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::task::JoinHandle;

@@ -1,8 +1,6 @@
 //! Locks held by others and statements that take too long: callers are refused in time, the culprit alone fails, and the
 //! store keeps its connections and bounds.
 
-use selvedge_system_tests::server::{Server, fence, passive_options};
-use selvedge_system_tests::{LONG, PlainConnection, Sandbox};
 use futures_util::future::join_all;
 use selvedge_conformance::{Harness, run_rule};
 use selvedge_engine::Error as EngineError;
@@ -12,6 +10,8 @@ use selvedge_engine::core::rules::report::Fence;
 use selvedge_engine::core::{ClassId, Draft, ExecutionId};
 use selvedge_engine::store::{Error, ExecutionReads, Transactions};
 use selvedge_postgres::{Settings, testing};
+use selvedge_system_tests::server::{Server, fence, passive_options};
+use selvedge_system_tests::{LONG, PlainConnection, Sandbox};
 use std::time::{Duration, Instant};
 
 /// The longest that a caller waits for an answer while a lock is in the way.

@@ -1,7 +1,5 @@
 //! Retention deletes an execution from every table.
 
-use selvedge_system_tests::server::{Server, complete_op, fence};
-use selvedge_system_tests::{Sandbox, wait_until};
 use selvedge_engine::Options;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::report::Op;
@@ -11,6 +9,8 @@ use selvedge_engine::core::rules::waitpoint::WaitpointDraft;
 use selvedge_engine::core::step::StepKind;
 use selvedge_engine::core::stream::{FrameKind, FrameMode};
 use selvedge_engine::core::{Draft, Name, Policy};
+use selvedge_system_tests::server::{Server, complete_op, fence};
+use selvedge_system_tests::{Sandbox, wait_until};
 use std::time::{Duration, Instant};
 
 const TABLES: [&str; 9] = [

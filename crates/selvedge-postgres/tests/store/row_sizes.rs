@@ -1,11 +1,11 @@
 //! The size of an execution's row, which every change writes again, after many attempts with long errors.
 
-use selvedge_system_tests::Sandbox;
-use selvedge_system_tests::server::fence;
 use selvedge_engine::core::history::IN_ROW_LIMIT;
 use selvedge_engine::core::policy::{Backoff, Policy, Retry};
 use selvedge_engine::core::rules::report::Op;
 use selvedge_engine::core::{Draft, FailureClass};
+use selvedge_system_tests::Sandbox;
+use selvedge_system_tests::server::fence;
 use std::fmt::Write;
 use tokio_postgres::SimpleQueryMessage;
 

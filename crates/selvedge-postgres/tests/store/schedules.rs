@@ -1,11 +1,11 @@
 //! Schedules on several servers, and many of them.
 
-use selvedge_system_tests::server::operator;
-use selvedge_system_tests::{LONG, Sandbox, stop, wait_until};
 use selvedge_engine::core::Draft;
 use selvedge_engine::core::schedule::times::Timing;
 use selvedge_engine::core::schedule::{CatchUp, Overlap, ScheduleSpec, Template};
 use selvedge_engine::{Engine, Options, SampleValue};
+use selvedge_system_tests::server::operator;
+use selvedge_system_tests::{LONG, Sandbox, stop, wait_until};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,5 @@
 //! Connections that swallow data: no call hangs, and the next one gets a connection that works.
 
-use selvedge_system_tests::server::{Server, passive_options};
-use selvedge_system_tests::{LONG, Sandbox, wait_until};
 use futures_util::future::join_all;
 use selvedge_conformance::fault_proxy::{Fault, FaultProxy, Reach};
 use selvedge_engine::Options;
@@ -11,6 +9,8 @@ use selvedge_engine::core::submission::When;
 use selvedge_engine::core::{Class, Name};
 use selvedge_engine::store::{ClassStore, DueReads, Error, NamespaceStore, Notification, Transactions};
 use selvedge_postgres::{PostgresStore, Settings};
+use selvedge_system_tests::server::{Server, passive_options};
+use selvedge_system_tests::{LONG, Sandbox, wait_until};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -1,12 +1,12 @@
 //! Appending to a stream touches the same few pages and rows, however long the stream is.
 
-use selvedge_system_tests::Sandbox;
-use selvedge_system_tests::pages::pages;
 use selvedge_conformance::Harness;
 use selvedge_engine::core::rules::report::{Fence, Op};
 use selvedge_engine::core::stream::{FrameKind, FrameMode};
 use selvedge_engine::core::{Draft, ExecutionId};
 use selvedge_postgres::testing;
+use selvedge_system_tests::Sandbox;
+use selvedge_system_tests::pages::pages;
 use std::collections::HashMap;
 use uuid::Uuid;
 

@@ -1,10 +1,10 @@
 //! TLS to Postgres: every connection is encrypted, certificates are checked, and refusals say what to do.
 
-use selvedge_system_tests::cluster::Cluster;
-use selvedge_system_tests::{PlainConnection, wait_until};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use selvedge_postgres::{PostgresStore, Settings};
 use selvedge_store::{Error, Transactions};
+use selvedge_system_tests::cluster::Cluster;
+use selvedge_system_tests::{PlainConnection, wait_until};
 use std::path::PathBuf;
 use std::sync::Arc;
 

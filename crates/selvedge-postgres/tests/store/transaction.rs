@@ -1,9 +1,6 @@
 //! A transaction takes effect as a whole or not at all and leaves no transaction open: if its caller goes away at any
 //! await, if the connection is cut around the commit, and if a statement fails.
 
-use selvedge_system_tests::proxy::{Cut, Proxy};
-use selvedge_system_tests::server::{self, Server, claim_of, claim_wait, complete_op, fail_op, fence, ids};
-use selvedge_system_tests::{PlainConnection, Sandbox, wait_until};
 use selvedge_conformance::{Harness, RulePair, Worker, run_rule};
 use selvedge_engine::core::rules::CallKey;
 use selvedge_engine::core::state::StateName;
@@ -13,6 +10,9 @@ use selvedge_engine::store::{
 };
 use selvedge_engine::{Error as EngineError, Namespace};
 use selvedge_postgres::{PostgresStore, Settings};
+use selvedge_system_tests::proxy::{Cut, Proxy};
+use selvedge_system_tests::server::{self, Server, claim_of, claim_wait, complete_op, fail_op, fence, ids};
+use selvedge_system_tests::{PlainConnection, Sandbox, wait_until};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;

@@ -1,13 +1,13 @@
 //! Unreadable rows, and decisions that panic, affect no other execution.
 
-use selvedge_system_tests::server::{Server, claim_of, complete_op, fence, ids};
-use selvedge_system_tests::{PlainConnection, Sandbox, wait_until};
 use selvedge_engine::Error;
 use selvedge_engine::core::filter::{Filter, Payloads};
 use selvedge_engine::core::rules::claim::ClaimDraft;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::submission::When;
 use selvedge_engine::core::{Draft, Policy};
+use selvedge_system_tests::server::{Server, claim_of, complete_op, fence, ids};
+use selvedge_system_tests::{PlainConnection, Sandbox, wait_until};
 use tokio::task::JoinHandle;
 
 fn due_soon() -> Draft {

@@ -2,11 +2,11 @@
 
 use crate::address;
 use crate::browser::{Browser, Colours};
-use selvedge_system_tests::database::Database;
 use crate::directory::Directory;
 use crate::support::{Server, text_of};
 use selvedge_engine::Options;
 use selvedge_engine::store::Store;
+use selvedge_system_tests::database::Database;
 use serde_json::{Value, json};
 use std::sync::Arc;
 

@@ -4,7 +4,6 @@
 //! These tests cover the rows that the API does not show: idempotency keys, the outbox, token keys, and the counts of
 //! gates.
 
-use selvedge_system_tests::database::Database;
 use crate::directory::Directory;
 use crate::driver::{FAR_FUTURE, FOREVER_MS, fixed_id, op, text, with};
 use crate::notes::Notes;
@@ -13,6 +12,7 @@ use crate::snapshot;
 use selvedge_conformance::fixtures::{Fixture, all};
 use selvedge_engine::Options;
 use selvedge_engine::store::Store;
+use selvedge_system_tests::database::Database;
 use serde_json::{Value, json};
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
 //! The lives of a namespace on real stores: one that is deleted and created again has nothing of the former one, through any server.
 
-use selvedge_system_tests::database::Database;
 use crate::directory::Directory;
 use crate::server::{Server, wait_until_within};
 use selvedge_engine::Options;
 use selvedge_engine::store::Store;
 use selvedge_server::{AdminKey, AuthOptions};
+use selvedge_system_tests::database::Database;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;

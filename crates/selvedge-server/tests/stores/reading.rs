@@ -1,7 +1,6 @@
 //! Reads everything in the fixtures and compares it, field by field, with what the build that wrote them has read.
 
 use crate::compare::differences;
-use selvedge_system_tests::database::Database;
 use crate::directory::Directory;
 use crate::generate::OTHER;
 use crate::server::{Server, passive_options};
@@ -9,6 +8,7 @@ use crate::snapshot::{self, Snapshot};
 use selvedge_conformance::fixtures::{Fixture, all};
 use selvedge_engine::core::filter::{Filter, Payloads};
 use selvedge_engine::store::Store;
+use selvedge_system_tests::database::Database;
 use std::sync::Arc;
 
 #[tokio::test]

@@ -1,14 +1,14 @@
 //! No number of servers exceeds a limit together: thirty-two claimers on four servers claim through each kind of gate,
 //! and a replay of the log measures the largest use. All executions complete, and no transactions deadlock.
 
+use selvedge_engine::core::amount::Amount;
+use selvedge_engine::core::gate::{Config, GateKind, GateName, LaneState};
+use selvedge_engine::core::{Draft, Name, Policy};
 use selvedge_system_tests::gate_load::{
     Fleet, GateReplay, complete_at_once, concurrency_limit, configure, hard_limit, spend_some, start_rate,
     tokens, with_budget, with_concurrency_key, with_quota,
 };
 use selvedge_system_tests::wait_until;
-use selvedge_engine::core::amount::Amount;
-use selvedge_engine::core::gate::{Config, GateKind, GateName, LaneState};
-use selvedge_engine::core::{Draft, Name, Policy};
 use std::collections::BTreeSet;
 
 const COUNT: usize = 300;

@@ -2,11 +2,6 @@
 //! workers that fail, release, spawn and renew, and operators. No limit is exceeded, no transactions deadlock, and all
 //! executions end.
 
-use selvedge_system_tests::flows::flow_draft;
-use selvedge_system_tests::gate_load::{
-    CLAIMERS, Fleet, GateReplay, concurrency_limit, configure, hard_limit, spend_some, tokens,
-};
-use selvedge_system_tests::server::{Server, claim_of, claim_wait, complete_op, fail_op, fence, operator};
 use selvedge_conformance::Sketch;
 use selvedge_engine::Error;
 use selvedge_engine::core::filter::Payloads;
@@ -17,6 +12,11 @@ use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::report::Op;
 use selvedge_engine::core::{Draft, Execution, ExecutionId, Name, Policy};
 use selvedge_engine::store::Store;
+use selvedge_system_tests::flows::flow_draft;
+use selvedge_system_tests::gate_load::{
+    CLAIMERS, Fleet, GateReplay, concurrency_limit, configure, hard_limit, spend_some, tokens,
+};
+use selvedge_system_tests::server::{Server, claim_of, claim_wait, complete_op, fail_op, fence, operator};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -2,13 +2,6 @@
 //! certain: a third connection takes a lock, waits until the others wait for it in the order that the test needs, and
 //! releases it.
 
-use selvedge_system_tests::gate_load::{
-    concurrency_limit, configure, hard_limit, tokens, with_concurrency_key, with_fairness_key, with_quota,
-};
-use selvedge_system_tests::server::{
-    Server, claim_of, claim_wait, complete_op, fence, ids, operator, passive_options,
-};
-use selvedge_system_tests::{PlainConnection, Sandbox, in_background, joined, stop, wait_until};
 use selvedge_conformance::{Sketch, invariants};
 use selvedge_engine::ReconcilerScope;
 use selvedge_engine::core::gate::draws::lane_gate;
@@ -19,6 +12,13 @@ use selvedge_engine::core::rules::report::Op;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::{Draft, ExecutionId, Name};
 use selvedge_postgres::{PostgresStore, Settings};
+use selvedge_system_tests::gate_load::{
+    concurrency_limit, configure, hard_limit, tokens, with_concurrency_key, with_fairness_key, with_quota,
+};
+use selvedge_system_tests::server::{
+    Server, claim_of, claim_wait, complete_op, fence, ids, operator, passive_options,
+};
+use selvedge_system_tests::{PlainConnection, Sandbox, in_background, joined, stop, wait_until};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;

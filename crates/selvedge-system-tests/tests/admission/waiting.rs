@@ -1,13 +1,6 @@
 //! Executions that gates refuse: they hide nothing behind them and are released in turn; and their reservations are given
 //! back, even if a server or a connection dies between the reservation and the report.
 
-use selvedge_system_tests::gate_load::{
-    configure, hard_limit, tokens, with_budget, with_concurrency_key, with_fairness_key,
-};
-use selvedge_system_tests::pages::pages;
-use selvedge_system_tests::proxy::{Cut, Proxy};
-use selvedge_system_tests::server::{Server, claim_of, claim_wait, complete_op, fence, ids, passive_options};
-use selvedge_system_tests::{Sandbox, wait_until};
 use selvedge_engine::Error;
 use selvedge_engine::core::amount::Amount;
 use selvedge_engine::core::gate::{Amounts, GateKind, GateName};
@@ -19,6 +12,13 @@ use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::{Draft, ExecutionId, Name};
 use selvedge_engine::store::GateReads;
 use selvedge_postgres::{PostgresStore, testing};
+use selvedge_system_tests::gate_load::{
+    configure, hard_limit, tokens, with_budget, with_concurrency_key, with_fairness_key,
+};
+use selvedge_system_tests::pages::pages;
+use selvedge_system_tests::proxy::{Cut, Proxy};
+use selvedge_system_tests::server::{Server, claim_of, claim_wait, complete_op, fence, ids, passive_options};
+use selvedge_system_tests::{Sandbox, wait_until};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,19 +1,19 @@
 //! Limits, measured by the workers: the leases that thirty-two workers on four servers hold between the answer to a
 //! claim and their report, and the log while gates are reconfigured at random.
 
-use selvedge_system_tests::gate_load::{
-    CLAIMERS, Fleet, concurrency_limit, configure, hard_limit, tokens, with_budget, with_concurrency_key,
-};
-use selvedge_system_tests::server::{Server, claim_of, claim_wait, fence, operator, passive_options};
-use selvedge_system_tests::{Sandbox, wait_until};
 use selvedge_conformance::Sketch;
-use selvedge_core::fact;
+use selvedge_engine::core::fact;
 use selvedge_engine::core::gate::{BudgetScope, Config, GateKind, GateName, LaneState, RequiredGates};
 use selvedge_engine::core::history::attempt_end;
 use selvedge_engine::core::log::Event;
 use selvedge_engine::core::rules::claim::{ClaimDraft, Claimed};
 use selvedge_engine::core::{Draft, ExecutionId, Fact, Name};
 use selvedge_engine::{Error, Options};
+use selvedge_system_tests::gate_load::{
+    CLAIMERS, Fleet, concurrency_limit, configure, hard_limit, tokens, with_budget, with_concurrency_key,
+};
+use selvedge_system_tests::server::{Server, claim_of, claim_wait, fence, operator, passive_options};
+use selvedge_system_tests::{Sandbox, wait_until};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,12 +1,12 @@
 //! Delivery: whatever the writers do and however often a subscriber reconnects, it receives every event once, and all
 //! subscribers receive them in the same order.
 
-use selvedge_system_tests::feed_load::{LoadPlan, run_load};
-use selvedge_system_tests::server::{Server, passive_options};
-use selvedge_system_tests::{LONG, Sandbox, stop};
 use selvedge_engine::core::Draft;
 use selvedge_engine::{EventFilter, From, Notice};
 use selvedge_postgres::Settings;
+use selvedge_system_tests::feed_load::{LoadPlan, run_load};
+use selvedge_system_tests::server::{Server, passive_options};
+use selvedge_system_tests::{LONG, Sandbox, stop};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn slow_subscribers_that_reconnect_receive_every_event_once_in_one_order_from_sixteen_writers() {

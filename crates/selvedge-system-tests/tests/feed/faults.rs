@@ -1,13 +1,13 @@
 //! The feed next to foreign transactions, and across a crash of the database: it is not delayed, and loses and repeats
 //! nothing.
 
+use selvedge_engine::core::Draft;
+use selvedge_engine::{EventFilter, From, Notice, Options, Subscription};
 use selvedge_system_tests::cluster::Cluster;
 use selvedge_system_tests::feed::{FaultyReader, FaultyReading};
 use selvedge_system_tests::feed_load::{LoadPlan, run_load};
 use selvedge_system_tests::server::{Server, passive_options};
 use selvedge_system_tests::{PlainConnection, Sandbox, WRITERS_KEY, stop, wait_until};
-use selvedge_engine::core::Draft;
-use selvedge_engine::{EventFilter, From, Notice, Options, Subscription};
 use std::time::{Duration, Instant};
 
 /// The longest latency of an event, on a busy machine.

@@ -1,9 +1,5 @@
 //! Filters of the feed: every event carries the namespace and the tags by which subscribers select it.
 
-use selvedge_system_tests::flows::{Flow, permanent_failure};
-use selvedge_system_tests::gate_load::{tokens, with_concurrency_key};
-use selvedge_system_tests::server::{Server, claim_of, claim_wait, fail_op, fence, operator};
-use selvedge_system_tests::{LONG, Sandbox, wait_until};
 use selvedge_conformance::Sketch;
 use selvedge_engine::core::amount::Amount;
 use selvedge_engine::core::fact::EVENT_TYPES;
@@ -29,6 +25,10 @@ use selvedge_engine::core::{Draft, ExecutionId, Fact, Name, Policy, Role};
 use selvedge_engine::{
     ApiKeyDraft, BulkJobDraft, EventFilter, From, Notice, Options, PublicEvent, Subscription,
 };
+use selvedge_system_tests::flows::{Flow, permanent_failure};
+use selvedge_system_tests::gate_load::{tokens, with_concurrency_key};
+use selvedge_system_tests::server::{Server, claim_of, claim_wait, fail_op, fence, operator};
+use selvedge_system_tests::{LONG, Sandbox, wait_until};
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -1,14 +1,14 @@
 //! The projection of the log: it has every event of the log once, whatever crashes, whoever writes, and whatever is deleted
 //! meanwhile.
 
-use selvedge_system_tests::crash::{CrashPoint, CrashProxy};
-use selvedge_system_tests::feed::log;
-use selvedge_system_tests::server::{Server, fence, passive_options};
-use selvedge_system_tests::{PlainConnection, Sandbox, stop, wait_until};
 use selvedge_engine::Options;
 use selvedge_engine::core::{Draft, Policy};
 use selvedge_engine::store::{ProjectionLease, ProjectionPage, ProjectionStore};
 use selvedge_postgres::{PostgresStore, Settings};
+use selvedge_system_tests::crash::{CrashPoint, CrashProxy};
+use selvedge_system_tests::feed::log;
+use selvedge_system_tests::server::{Server, fence, passive_options};
+use selvedge_system_tests::{PlainConnection, Sandbox, stop, wait_until};
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;

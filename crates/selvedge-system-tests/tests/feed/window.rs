@@ -1,14 +1,14 @@
 //! The feed and the window of the log: an expired cursor is refused as such, and subscribers inside the window lose
 //! nothing.
 
-use selvedge_system_tests::feed::{SeenEvent, faults_of, log};
-use selvedge_system_tests::feed_load::{OnEvent, Received, subscriber};
-use selvedge_system_tests::server::{Server, passive_options};
-use selvedge_system_tests::{LONG, PlainConnection, Sandbox, stop, wait_until};
 use selvedge_engine::core::log::Cursor;
 use selvedge_engine::core::{Draft, ExecutionId};
 use selvedge_engine::store::LogStore;
 use selvedge_engine::{Error, EventFilter, From, Notice, Options};
+use selvedge_system_tests::feed::{SeenEvent, faults_of, log};
+use selvedge_system_tests::feed_load::{OnEvent, Received, subscriber};
+use selvedge_system_tests::server::{Server, passive_options};
+use selvedge_system_tests::{LONG, PlainConnection, Sandbox, stop, wait_until};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};

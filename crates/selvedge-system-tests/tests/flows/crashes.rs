@@ -5,10 +5,6 @@
 //! Each operation is repeated, each time on a new flow and with the crash one statement later, until it finishes without
 //! a crash, so no statement is left out. Then all these flows are recovered together.
 
-use selvedge_system_tests::crash::{CrashPoint, CrashProxy};
-use selvedge_system_tests::flows::{Flow, check_and_stop, check_invariants, permanent_failure};
-use selvedge_system_tests::server::{Server, claim_of, complete_op, fence, operator, passive_options};
-use selvedge_system_tests::{PlainConnection, Sandbox, wait_until};
 use selvedge_conformance::Sketch;
 use selvedge_engine::Options;
 use selvedge_engine::core::flow::{CancelMode, FlowState};
@@ -21,6 +17,10 @@ use selvedge_engine::core::rules::report::Fence;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::{ExecutionId, FlowId, Name};
 use selvedge_postgres::{PostgresStore, Settings};
+use selvedge_system_tests::crash::{CrashPoint, CrashProxy};
+use selvedge_system_tests::flows::{Flow, check_and_stop, check_invariants, permanent_failure};
+use selvedge_system_tests::server::{Server, claim_of, complete_op, fence, operator, passive_options};
+use selvedge_system_tests::{PlainConnection, Sandbox, wait_until};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;

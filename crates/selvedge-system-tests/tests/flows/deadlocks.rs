@@ -1,15 +1,15 @@
 //! Transactions of two servers that lock the same flow and other rows do not deadlock.
 
 use crate::races::{finish, lock_flow, servers};
-use selvedge_system_tests::flows::{check_and_stop, flow_draft, permanent_failure};
-use selvedge_system_tests::server::{Server, claim_of, fence, passive_options};
-use selvedge_system_tests::{Sandbox, in_background, joined, wait_until};
 use selvedge_engine::Options;
 use selvedge_engine::ReconcilerScope;
 use selvedge_engine::core::flow::FlowState;
 use selvedge_engine::core::plan::GraphDraft;
 use selvedge_engine::core::rules::claim::ClaimDraft;
 use selvedge_engine::core::rules::operator::Action;
+use selvedge_system_tests::flows::{check_and_stop, flow_draft, permanent_failure};
+use selvedge_system_tests::server::{Server, claim_of, fence, passive_options};
+use selvedge_system_tests::{Sandbox, in_background, joined, wait_until};
 
 /// A worker claims one node of a flow with a changed session while its lease of another node expires: both transactions
 /// write its session and the counts of the flow.

@@ -1,18 +1,18 @@
 //! Sixty-four upstreams of one join end at the same moment, on several connections of two servers. Each is counted once,
 //! the join decides once and runs once, and its claim carries the outcomes of all upstreams.
 
-use selvedge_system_tests::flows::{Flow, check_and_stop};
-use selvedge_system_tests::server::{Server, claim_of, claim_wait, fence, passive_options};
-use selvedge_system_tests::{PlainConnection, Sandbox};
 use selvedge_conformance::Harness;
-use selvedge_core::fact;
 use selvedge_engine::Options;
+use selvedge_engine::core::fact;
 use selvedge_engine::core::fact::Fact;
 use selvedge_engine::core::flow::FlowState;
 use selvedge_engine::core::rules::claim::Claimed;
 use selvedge_engine::core::rules::report::{Fence, Reported};
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::{ExecutionId, Outcome, Refusal};
+use selvedge_system_tests::flows::{Flow, check_and_stop};
+use selvedge_system_tests::server::{Server, claim_of, claim_wait, fence, passive_options};
+use selvedge_system_tests::{PlainConnection, Sandbox};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

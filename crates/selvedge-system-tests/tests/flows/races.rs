@@ -2,9 +2,6 @@
 //! until both servers wait for it in the order that the test needs, and releases it. No dispatcher runs, so outbox rows
 //! are processed when the test asks for it.
 
-use selvedge_system_tests::flows::{Flow, check_and_stop, flow_draft, permanent_failure};
-use selvedge_system_tests::server::{Server, fence, operator, passive_options};
-use selvedge_system_tests::{PlainConnection, Sandbox, in_background, joined};
 use selvedge_conformance::Harness;
 use selvedge_engine::core::flow::{CancelMode, FlowState};
 use selvedge_engine::core::outbox::{OutboxKind, OutboxRow};
@@ -14,6 +11,9 @@ use selvedge_engine::core::rules::report::Fence;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::{Draft, FlowId};
 use selvedge_engine::{Error, Options};
+use selvedge_system_tests::flows::{Flow, check_and_stop, flow_draft, permanent_failure};
+use selvedge_system_tests::server::{Server, fence, operator, passive_options};
+use selvedge_system_tests::{PlainConnection, Sandbox, in_background, joined};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -436,8 +436,10 @@ async fn flow_past_retention(a: &Server, plain: &PlainConnection) -> Flow {
     let flow = a.flow_of(draft).await;
     a.run_to_end(&[flow.id]).await;
     let due = "select count(*) from flows where due_kind = 2 and due_at <= clock_timestamp()";
-    selvedge_system_tests::wait_until("the flow is due to be deleted", async || plain.number(due, &[]).await == 1)
-        .await;
+    selvedge_system_tests::wait_until("the flow is due to be deleted", async || {
+        plain.number(due, &[]).await == 1
+    })
+    .await;
     flow
 }
 

@@ -1,18 +1,18 @@
 //! Rows of flows: the cost of their counts, their locks, and their deletion.
 
-use selvedge_system_tests::Sandbox;
-use selvedge_core::flow::{Counts, FlowDetail, FlowFilter, FlowSpec, FlowState};
-use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
-use selvedge_core::rows::NodeEntry;
-use selvedge_core::rows::UnreadWrites;
-use selvedge_core::state::StateName;
-use selvedge_core::table::{Access, Entries, Guarded, Request};
-use selvedge_core::{Changes, ExecutionId, Flow, FlowId, Name, NamespaceId, Needs, Rows, Timestamp};
-use selvedge_postgres::{PostgresStore, testing};
-use selvedge_store::{
+use selvedge_engine::core::flow::{Counts, FlowDetail, FlowFilter, FlowSpec, FlowState};
+use selvedge_engine::core::outbox::{OutboxKind, OutboxName, OutboxRow};
+use selvedge_engine::core::rows::NodeEntry;
+use selvedge_engine::core::rows::UnreadWrites;
+use selvedge_engine::core::state::StateName;
+use selvedge_engine::core::table::{Access, Entries, Guarded, Request};
+use selvedge_engine::core::{Changes, ExecutionId, Flow, FlowId, Name, NamespaceId, Needs, Rows, Timestamp};
+use selvedge_engine::store::{
     Decision, Demand, DueReads, Error, FlowDue, FlowReads, NamespaceStore, ReconcilerScope, Transaction,
     Transactions,
 };
+use selvedge_postgres::{PostgresStore, testing};
+use selvedge_system_tests::Sandbox;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use tokio::task::JoinHandle;

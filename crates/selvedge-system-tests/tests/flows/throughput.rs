@@ -1,13 +1,13 @@
 //! Many flows at once on two servers: hedges, fan-ins and joins that share upstreams, with siblings cancelled all the
 //! time. No transactions deadlock, nothing stalls, and everything ends.
 
-use selvedge_system_tests::Sandbox;
-use selvedge_system_tests::flows::{check_invariants, flow_draft, permanent_failure};
-use selvedge_system_tests::server::{Server, claim_of, claim_wait, complete_op, fence, passive_options};
 use selvedge_engine::Options;
 use selvedge_engine::core::FlowId;
 use selvedge_engine::core::submission::When;
 use selvedge_postgres::Settings;
+use selvedge_system_tests::Sandbox;
+use selvedge_system_tests::flows::{check_invariants, flow_draft, permanent_failure};
+use selvedge_system_tests::server::{Server, claim_of, claim_wait, complete_op, fence, passive_options};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

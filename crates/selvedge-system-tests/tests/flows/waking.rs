@@ -1,12 +1,12 @@
 //! Claims on any server get the executions that a completion makes waiting, without notifications; and without
 //! dispatchers the reconcilers alone propagate completions to the end of a flow.
 
-use selvedge_system_tests::flows::{Flow, check_and_stop, name, permanent_failure};
-use selvedge_system_tests::server::{Server, claim_of, complete_op, fence, passive_options};
-use selvedge_system_tests::{LONG, Sandbox};
 use selvedge_engine::Options;
 use selvedge_engine::core::flow::FlowState;
 use selvedge_engine::core::state::StateName;
+use selvedge_system_tests::flows::{Flow, check_and_stop, name, permanent_failure};
+use selvedge_system_tests::server::{Server, claim_of, complete_op, fence, passive_options};
+use selvedge_system_tests::{LONG, Sandbox};
 use std::time::{Duration, Instant};
 
 /// The number of edges of a chain.

@@ -1,13 +1,13 @@
 //! Committed rows are taken in once: beside open transactions, by several servers, and after crashes.
 
-use selvedge_system_tests::crash::{CrashPoint, CrashProxy};
-use selvedge_system_tests::server::{Server, passive_options};
-use selvedge_system_tests::{LONG, Sandbox, joined, stop, wait_until};
 use crate::{count, refusal_events, submitted, take_in};
 use selvedge_engine::Options;
 use selvedge_engine::core::{ExecutionId, FlowId};
 use selvedge_engine::store::{Notification, Transactions};
 use selvedge_postgres::{PostgresStore, Settings};
+use selvedge_system_tests::crash::{CrashPoint, CrashProxy};
+use selvedge_system_tests::server::{Server, passive_options};
+use selvedge_system_tests::{LONG, Sandbox, joined, stop, wait_until};
 use std::sync::Arc;
 use tokio::time::timeout;
 

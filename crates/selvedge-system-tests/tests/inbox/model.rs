@@ -4,13 +4,13 @@
 //! The reference keeps plain lists: what each transaction has written, and what has become of it. It shares no code with the
 //! store. A failed run is repeated with its seed.
 
-use selvedge_system_tests::server::{Server, operator};
-use selvedge_system_tests::{PlainConnection, Sandbox, stop};
 use crate::{count, refusal_events, take_in};
 use selvedge_engine::core::gate::{Config, GateKind};
 use selvedge_engine::core::inbox::InboxNumber;
 use selvedge_engine::core::rules::inbox::InboxChange;
 use selvedge_engine::core::{ExecutionId, FlowId};
+use selvedge_system_tests::server::{Server, operator};
+use selvedge_system_tests::{PlainConnection, Sandbox, stop};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 

@@ -1,11 +1,11 @@
 //! What a server refuses stays in the inbox with its problem, and disturbs nothing else.
 
-use selvedge_system_tests::Sandbox;
 use crate::{count, refusal_events, submitted, take_in};
 use selvedge_engine::Error;
 use selvedge_engine::core::inbox::{InboxEntry, InboxNumber};
 use selvedge_engine::core::rules::inbox::InboxChange;
 use selvedge_engine::core::{ExecutionId, Refusal};
+use selvedge_system_tests::Sandbox;
 
 fn problem(entry: &InboxEntry) -> (&str, Option<&str>) {
     let (_, problem) = entry.row.refused.as_ref().expect("it was refused");

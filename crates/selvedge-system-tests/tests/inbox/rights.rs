@@ -1,7 +1,7 @@
 //! Roles of Postgres decide who may submit, and into which namespace.
 
-use selvedge_system_tests::{PlainConnection, Sandbox};
 use crate::{count, refused, submitted, take_in};
+use selvedge_system_tests::{PlainConnection, Sandbox};
 use uuid::Uuid;
 
 /// A role that is dropped with its rights at the end of the test.

@@ -1,9 +1,9 @@
 //! The functions refuse at once what can be seen to be wrong, and pass everything else on unchanged.
 
-use selvedge_system_tests::Sandbox;
 use crate::{refused, submitted, take_in};
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::{Backoff, ExecutionId, FlowId};
+use selvedge_system_tests::Sandbox;
 use uuid::Uuid;
 
 #[tokio::test]

@@ -1,8 +1,6 @@
 //! The views show executions and flows as the API does, and the examples of the documentation run.
 
 use crate::submitted;
-use selvedge_system_tests::server::{Server, claim_of, claim_wait, complete_op, fail_op, fence, operator};
-use selvedge_system_tests::{PlainConnection, Sandbox, stop, wait_until};
 use crate::take_in;
 use selvedge_engine::Options;
 use selvedge_engine::core::filter::{Filter, Payloads};
@@ -15,6 +13,8 @@ use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::{Draft, ExecutionId, FailureClass, Name, Policy, Retry};
 use selvedge_engine::{FlowView, View};
 use selvedge_postgres::Settings;
+use selvedge_system_tests::server::{Server, claim_of, claim_wait, complete_op, fail_op, fence, operator};
+use selvedge_system_tests::{PlainConnection, Sandbox, stop, wait_until};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,10 +1,6 @@
 //! The cost of suspension: suspended executions add nothing to claims, records are cheap to write and to find; and
 //! parents learn of the end of their children in every order of commits.
 
-use selvedge_system_tests::Sandbox;
-use selvedge_system_tests::flows::{age_outbox, check_and_stop, flow_draft, name};
-use selvedge_system_tests::pages::pages;
-use selvedge_system_tests::server::{Server, claim_of, fence, ids, passive_options};
 use selvedge_engine::Options;
 use selvedge_engine::core::outbox::OutboxKind;
 use selvedge_engine::core::rules::claim::ClaimDraft;
@@ -16,6 +12,10 @@ use selvedge_engine::core::suspension::{Condition, WaitDraft};
 use selvedge_engine::core::{Draft, ExecutionId, Name};
 use selvedge_engine::store::SecretStore;
 use selvedge_postgres::testing;
+use selvedge_system_tests::Sandbox;
+use selvedge_system_tests::flows::{age_outbox, check_and_stop, flow_draft, name};
+use selvedge_system_tests::pages::pages;
+use selvedge_system_tests::server::{Server, claim_of, fence, ids, passive_options};
 use std::collections::{BTreeSet, HashMap};
 use tokio_postgres::Client;
 use uuid::Uuid;

@@ -6,13 +6,6 @@
 //! Each operation is repeated, each time on a new execution and with the crash one statement later, until it finishes
 //! without a crash, so no statement is left out. Then all these executions are recovered together.
 
-use selvedge_system_tests::crash::{CrashPoint, CrashProxy};
-use selvedge_system_tests::flows::{check_and_stop, flow_draft};
-use selvedge_system_tests::server::{Server, claim_of, complete_op, fence, ids, passive_options};
-use selvedge_system_tests::suspensions::{
-    carried_signals, for_signal, name, recorded_as, signal_draft, step, with_timeout,
-};
-use selvedge_system_tests::{PlainConnection, Sandbox, wait_until};
 use selvedge_conformance::Harness;
 use selvedge_engine::core::rules::claim::{ClaimDraft, Claimed};
 use selvedge_engine::core::rules::report::{Fence, Op};
@@ -26,6 +19,13 @@ use selvedge_engine::core::waitpoint::WaitpointState;
 use selvedge_engine::core::{Draft, DueKind, ExecutionId, Outcome, Waitpoint};
 use selvedge_engine::{Options, ReconcilerScope};
 use selvedge_postgres::{PostgresStore, Settings};
+use selvedge_system_tests::crash::{CrashPoint, CrashProxy};
+use selvedge_system_tests::flows::{check_and_stop, flow_draft};
+use selvedge_system_tests::server::{Server, claim_of, complete_op, fence, ids, passive_options};
+use selvedge_system_tests::suspensions::{
+    carried_signals, for_signal, name, recorded_as, signal_draft, step, with_timeout,
+};
+use selvedge_system_tests::{PlainConnection, Sandbox, wait_until};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

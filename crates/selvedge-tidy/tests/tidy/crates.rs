@@ -26,7 +26,7 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ),
     ("selvedge-sqlite", &["core", "store"], &["conformance"]),
     ("selvedge-store", &["core"], &[]),
-    ("selvedge-system-tests", &["conformance", "engine", "postgres"], &["core", "store"]),
+    ("selvedge-system-tests", &["conformance", "engine", "postgres"], &[]),
     ("selvedge-tidy", &[], &[]),
 ];
 

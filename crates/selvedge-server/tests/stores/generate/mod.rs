@@ -14,7 +14,6 @@ mod schedules;
 mod suspensions;
 mod webhooks;
 
-use selvedge_system_tests::database::Database;
 use crate::directory::Directory;
 use crate::driver::{Driver, FOREVER_MS, fixed_id};
 use crate::notes::Notes;
@@ -24,6 +23,7 @@ use selvedge_conformance::fixtures::create_next;
 use selvedge_core::{Draft, Policy};
 use selvedge_engine::Options;
 use selvedge_engine::store::Store;
+use selvedge_system_tests::database::Database;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;

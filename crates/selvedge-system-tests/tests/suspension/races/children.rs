@@ -2,9 +2,6 @@
 //! resumed once, whichever transaction notices.
 
 use super::{Block, Race, advanced, dispatch};
-use selvedge_system_tests::flows::{age_outbox, check_and_stop, flow_draft, permanent_failure};
-use selvedge_system_tests::server::{Server, claim_of, fence, passive_options};
-use selvedge_system_tests::{Sandbox, wait_until};
 use selvedge_engine::Options;
 use selvedge_engine::core::outbox::{OutboxKind, OutboxRow};
 use selvedge_engine::core::rules::claim::ClaimDraft;
@@ -13,6 +10,9 @@ use selvedge_engine::core::rules::report::{Fence, Op};
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::suspension::{Condition, WaitDraft};
 use selvedge_engine::core::{Draft, ExecutionId, Outcome};
+use selvedge_system_tests::flows::{age_outbox, check_and_stop, flow_draft, permanent_failure};
+use selvedge_system_tests::server::{Server, claim_of, fence, passive_options};
+use selvedge_system_tests::{Sandbox, wait_until};
 
 /// A parent and its children, all active.
 struct Family {

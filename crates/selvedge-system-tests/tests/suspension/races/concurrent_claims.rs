@@ -1,15 +1,15 @@
 //! Many at once: claims that wait for executions that signals resume, and servers that start together.
 
 use super::{Block, Race};
-use selvedge_system_tests::flows::check_and_stop;
-use selvedge_system_tests::server::{Server, claim_of, claim_wait, fence, passive_options};
-use selvedge_system_tests::suspensions::{for_signal, for_signals, name};
-use selvedge_system_tests::{Sandbox, wait_until};
 use selvedge_engine::core::rules::waitpoint::WaitpointDraft;
 use selvedge_engine::core::signal::Effect;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::{Draft, ExecutionId};
 use selvedge_engine::{ClaimWait, Engine, Options};
+use selvedge_system_tests::flows::check_and_stop;
+use selvedge_system_tests::server::{Server, claim_of, claim_wait, fence, passive_options};
+use selvedge_system_tests::suspensions::{for_signal, for_signals, name};
+use selvedge_system_tests::{Sandbox, wait_until};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

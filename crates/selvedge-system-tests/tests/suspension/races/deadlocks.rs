@@ -2,10 +2,6 @@
 //! operators that cancel and resume, and all reconcilers. No transactions deadlock.
 
 use super::{BusyWriter, Race, patient};
-use selvedge_system_tests::flows::check_invariants;
-use selvedge_system_tests::server::{Server, claim_of, claim_wait, complete_op, fence, ids, passive_options};
-use selvedge_system_tests::suspensions::{brief_waitpoint, for_signal, name, step};
-use selvedge_system_tests::{Sandbox, wait_until};
 use selvedge_engine::Options;
 use selvedge_engine::core::rules::claim::Claimed;
 use selvedge_engine::core::state::StateName;
@@ -13,6 +9,10 @@ use selvedge_engine::core::submission::When;
 use selvedge_engine::core::suspension::{Condition, OnTimeout, WaitDraft};
 use selvedge_engine::core::{Draft, ExecutionId, Waitpoint};
 use selvedge_postgres::Settings;
+use selvedge_system_tests::flows::check_invariants;
+use selvedge_system_tests::server::{Server, claim_of, claim_wait, complete_op, fence, ids, passive_options};
+use selvedge_system_tests::suspensions::{brief_waitpoint, for_signal, name, step};
+use selvedge_system_tests::{Sandbox, wait_until};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

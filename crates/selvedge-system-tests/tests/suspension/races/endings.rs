@@ -1,12 +1,12 @@
 //! A signal and everything else that ends a suspension or the execution: a cancel, a deadline, an operator, a time.
 
 use super::{Block, Race};
-use selvedge_system_tests::suspensions::{for_signal, name, recorded_as};
 use selvedge_engine::core::signal::Effect;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::submission::When;
 use selvedge_engine::core::suspension::{Condition, WaitDraft};
 use selvedge_engine::core::{Draft, DueKind, ExecutionId, Policy};
+use selvedge_system_tests::suspensions::{for_signal, name, recorded_as};
 
 #[tokio::test]
 async fn a_signal_that_comes_after_a_cancel_is_refused() {

@@ -12,9 +12,6 @@ mod steps;
 mod timeouts;
 mod tokens;
 
-use selvedge_system_tests::server::{Server, fence, passive_options};
-use selvedge_system_tests::suspensions::carried_signals;
-use selvedge_system_tests::{LONG, PlainConnection, Sandbox, flows};
 use selvedge_conformance::Harness;
 use selvedge_engine::Options;
 use selvedge_engine::core::outbox::OutboxRow;
@@ -23,6 +20,9 @@ use selvedge_engine::core::rules::flows::dispatch::Dispatched;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::{Draft, ExecutionId};
 use selvedge_postgres::{PostgresStore, Settings};
+use selvedge_system_tests::server::{Server, fence, passive_options};
+use selvedge_system_tests::suspensions::carried_signals;
+use selvedge_system_tests::{LONG, PlainConnection, Sandbox, flows};
 use std::sync::Arc;
 use tokio::task::JoinHandle;
 

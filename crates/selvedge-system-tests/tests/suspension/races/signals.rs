@@ -1,14 +1,16 @@
 //! A wait and its signal, in every order: no wake-up is lost, and none happens twice.
 
 use super::{Block, BusyWriter, Race};
-use selvedge_system_tests::server::{claim_of, fence, ids};
-use selvedge_system_tests::suspensions::{carried_signals, for_signal, for_signals, signal_draft, with_timeout};
 use selvedge_conformance::Harness;
 use selvedge_engine::core::fact::Fact;
 use selvedge_engine::core::rules::signal::SignalDraft;
 use selvedge_engine::core::signal::Effect;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::suspension::OnTimeout;
+use selvedge_system_tests::server::{claim_of, fence, ids};
+use selvedge_system_tests::suspensions::{
+    carried_signals, for_signal, for_signals, signal_draft, with_timeout,
+};
 
 #[tokio::test]
 async fn a_signal_that_committed_before_a_suspension_from_a_cached_row_satisfies_it_at_once() {

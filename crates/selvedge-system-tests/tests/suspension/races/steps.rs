@@ -1,10 +1,10 @@
 //! A step is recorded once, by the holder of the lease, whatever a worker that lost its lease still does.
 
 use super::{Block, Race};
-use selvedge_system_tests::server::fence;
-use selvedge_system_tests::suspensions::{for_signal, recorded_as, step};
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::{Draft, ExecutionId};
+use selvedge_system_tests::server::fence;
+use selvedge_system_tests::suspensions::{for_signal, recorded_as, step};
 
 /// Returns the steps of an execution: names, results, and the attempts that recorded them.
 async fn recorded(race: &Race, id: ExecutionId) -> Vec<(String, String, u32)> {

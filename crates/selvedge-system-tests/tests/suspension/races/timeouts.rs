@@ -2,13 +2,13 @@
 //! has no effect.
 
 use super::{Block, BusyWriter, Race};
-use selvedge_system_tests::server::fence;
-use selvedge_system_tests::suspensions::{carried_signals, for_signal, recorded_as, with_timeout};
 use selvedge_engine::core::signal::Effect;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::step::WaitResult;
 use selvedge_engine::core::suspension::{OnTimeout, ResumedBy};
 use selvedge_engine::core::{DueKind, ExecutionId};
+use selvedge_system_tests::server::fence;
+use selvedge_system_tests::suspensions::{carried_signals, for_signal, recorded_as, with_timeout};
 
 const TIMEOUT: &str = "suspension_timeout";
 

@@ -2,8 +2,6 @@
 //! of the keys, and its expiry.
 
 use super::{Block, Race};
-use selvedge_system_tests::server::{fence, operator};
-use selvedge_system_tests::suspensions::{brief_waitpoint, name};
 use selvedge_engine::core::DueKind;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::waitpoint::WaitpointDraft;
@@ -11,6 +9,8 @@ use selvedge_engine::core::signal::Effect;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::waitpoint::WaitpointState;
 use selvedge_engine::core::{Waitpoint, WaitpointId};
+use selvedge_system_tests::server::{fence, operator};
+use selvedge_system_tests::suspensions::{brief_waitpoint, name};
 
 fn approval() -> WaitpointDraft {
     WaitpointDraft::new(name("approval"))
