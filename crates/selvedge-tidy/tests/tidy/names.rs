@@ -54,7 +54,12 @@ const SHARED: &[(&str, usize, &str)] = &[
 
 /// Crates whose types mirror those of others: the public crate has the words of core for its users, the conformance suite has
 /// reference models, and each benchmark has the same parts.
-const MIRRORS: [&str; 3] = ["crates/selvedge/", "crates/selvedge-conformance/", "crates/selvedge-bench/"];
+const MIRRORS: [&str; 4] = [
+    "crates/selvedge/",
+    "crates/selvedge-conformance/",
+    "crates/selvedge-bench/",
+    "crates/selvedge-system-tests/",
+];
 
 /// Returns the name of the public type that a line defines.
 fn defined(line: &str) -> Option<&str> {
