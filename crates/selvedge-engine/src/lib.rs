@@ -161,7 +161,7 @@ impl Engine {
     /// Starts an engine on an open store.
     pub async fn start(store: Arc<dyn Store>, options: Options) -> Result<Engine, Error> {
         let metrics = Arc::new(Metrics::default());
-        let store = metrics.metered(store);
+        metrics.count_calls_of(&*store);
         let registry = Arc::new(Registry::load(store.clone()).await?);
         let (secret, secret_place) = namespace::load_secret(&*store, options.secret.clone()).await?;
         let secret = Arc::new(secret);

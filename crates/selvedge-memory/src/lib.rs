@@ -19,7 +19,6 @@ use selvedge_store::{
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 use tables::Tables;
 
 /// The number of times a decision is begun before the call fails as contended.
@@ -49,20 +48,21 @@ impl MemoryStore {
     }
 
     /// Reads the tables under the mutex, at the current time, and reports the call to the meter.
-    fn read<T>(&self, call: &'static str, query: impl FnOnce(&Tables, Timestamp) -> T) -> Result<T, Error> {
-        self.change(call, |tables, now| query(tables, now))
+    async fn read<T: Any + Send>(
+        &self,
+        call: &'static str,
+        query: impl FnOnce(&Tables, Timestamp) -> T + Send,
+    ) -> Result<T, Error> {
+        self.change(call, |tables, now| query(tables, now)).await
     }
 
     /// Changes the tables under the mutex, at the current time, and reports the call to the meter.
-    fn change<T>(
+    async fn change<T: Any + Send>(
         &self,
         call: &'static str,
-        change: impl FnOnce(&mut Tables, Timestamp) -> T,
+        change: impl FnOnce(&mut Tables, Timestamp) -> T + Send,
     ) -> Result<T, Error> {
-        let begun = Instant::now();
-        let changed = change(&mut self.tables(), self.clock.now());
-        self.meter.report(call, begun, false);
-        Ok(changed)
+        self.meter.measure(call, async { Ok(change(&mut self.tables(), self.clock.now())) }).await
     }
 
     /// Runs a decision until its guards hold.
@@ -152,15 +152,16 @@ impl Transactions for MemoryStore {
     }
 
     async fn now(&self) -> Result<Timestamp, Error> {
-        self.read("now", |_, now| now)
+        self.read("now", |_, now| now).await
     }
 
-    async fn transact(&self, mut decision: Box<dyn Decision>) -> Result<Transaction, Error> {
+    async fn transact(&self, decision: Box<dyn Decision>) -> Result<Transaction, Error> {
+        let mut decision = self.meter.decision(decision);
         self.meter.measure("transact", async move { self.run(&mut *decision) }).await
     }
 
     async fn notify(&self, _notification: Notification) -> Result<(), Error> {
-        self.read("notify", |_, _| ())
+        self.read("notify", |_, _| ()).await
     }
 
     async fn next_notification(&self) -> Option<Notification> {
@@ -168,11 +169,11 @@ impl Transactions for MemoryStore {
     }
 
     async fn figures(&self) -> Result<Option<(i64, i64)>, Error> {
-        self.read("figures", |tables, _| Some((tables.commits, 0)))
+        self.read("figures", |tables, _| Some((tables.commits, 0))).await
     }
 
     async fn ping(&self) -> Result<(), Error> {
-        self.read("ping", |_, _| ())
+        self.read("ping", |_, _| ()).await
     }
 
     async fn close(&self) {}

@@ -28,7 +28,7 @@ impl PostgresStore {
     }
 
     /// Runs a statement for a caller, decodes all rows, and reports the call.
-    pub(crate) async fn all<T>(
+    pub(crate) async fn all<T: Send + 'static>(
         &self,
         call: &'static str,
         text: &str,
@@ -40,7 +40,7 @@ impl PostgresStore {
     }
 
     /// Runs a statement for a caller, decodes the first row, and reports the call.
-    pub(crate) async fn first<T>(
+    pub(crate) async fn first<T: Send + 'static>(
         &self,
         call: &'static str,
         text: &str,

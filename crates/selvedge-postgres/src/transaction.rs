@@ -86,6 +86,7 @@ impl Transactions for PostgresStore {
     }
 
     async fn transact(&self, decision: Box<dyn Decision>) -> Result<Transaction, Error> {
+        let decision = self.meter.decision(decision);
         self.meter.measure("transact", self.run(decision)).await
     }
 

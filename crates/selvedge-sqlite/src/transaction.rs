@@ -31,7 +31,8 @@ impl Transactions for SqliteStore {
         self.meter.measure("now", ready(Ok(self.clock.now()))).await
     }
 
-    async fn transact(&self, mut decision: Box<dyn Decision>) -> Result<Transaction, Error> {
+    async fn transact(&self, decision: Box<dyn Decision>) -> Result<Transaction, Error> {
+        let mut decision = self.meter.decision(decision);
         self.meter.measure("transact", self.commit(move |context| decide(&mut *decision, context))).await
     }
 

@@ -20,7 +20,6 @@ pub mod merge;
 mod meter;
 mod projection;
 mod scope;
-mod wrapper;
 
 pub use contract::{
     ApiKeyStore, BoxedTask, BulkJobReads, ClassStore, Decision, DueReads, ExecutionReads, FlowReads,
@@ -36,10 +35,9 @@ pub use data::{
 pub use diagnosis::{Finding, Level, Migrated, SchemaVersion};
 pub use error::Error;
 pub use list::{COUNT_SCAN_MAX, ListPage, ListScan, PAGE_BYTES, READ_MAX, SCAN_MAX, within_page};
-pub use meter::{CallMeter, CallObserver};
+pub use meter::{CallMeter, CallObserver, Interceptor};
 pub use projection::{
     ProjectedAttempt, ProjectedEnd, ProjectedEvent, ProjectedStart, ProjectionLease, ProjectionPage,
 };
 pub use scope::ReconcilerScope;
 pub use selvedge_core::Demand;
-pub use wrapper::StoreWrapper;

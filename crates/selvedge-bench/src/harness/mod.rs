@@ -3,7 +3,7 @@
 //! - [`TestBed`] is an engine on an empty store with its measured floor, and the counters of that store;
 //! - [`Target`] is the engine in this process or behind HTTP (`http`), [`BenchWorker`] claims from it;
 //! - [`Workload`] says what executions require and workers offer, `drive` runs it, `comparison` runs several in turn;
-//! - [`graphs`] builds flows; [`Unlogged`] is a store that records no events.
+//! - [`graphs`] builds flows; [`Unlogged`] lets a store record no events.
 
 pub mod comparison;
 pub mod drive;

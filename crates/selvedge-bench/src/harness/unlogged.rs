@@ -1,14 +1,19 @@
-//! A store that saves no events. The throughput that it gains over the inner store is the cost of recording events.
+//! A store that saves no events. The throughput that it gains over the same store with them is the cost of recording events.
 //!
 //! Only the event log stays empty: the engine makes the same decisions, and each row keeps its history.
 
-use async_trait::async_trait;
 use selvedge_core::{Needs, Rows};
-use selvedge_store::{Decision, Demand, Error, Store, StoreWrapper, Transaction};
-use std::sync::Arc;
+use selvedge_store::{Decision, Demand, Interceptor};
+use std::time::Duration;
 
-/// A wrapper of a store that discards events.
-pub struct Unlogged(pub Arc<dyn Store>);
+/// Discards the events of every transaction.
+pub struct Unlogged;
+
+impl Interceptor for Unlogged {
+    fn decision(&self, decision: Box<dyn Decision>) -> Box<dyn Decision> {
+        Box::new(WithoutEvents(decision))
+    }
+}
 
 /// A decision whose events are discarded before they are saved.
 struct WithoutEvents(Box<dyn Decision>);
@@ -27,15 +32,8 @@ impl Decision for WithoutEvents {
             other @ (Demand::Load(_) | Demand::Abort(_)) => other,
         }
     }
-}
 
-#[async_trait]
-impl StoreWrapper for Unlogged {
-    fn inner(&self) -> &dyn Store {
-        self.0.as_ref()
-    }
-
-    async fn transact(&self, decision: Box<dyn Decision>) -> Result<Transaction, Error> {
-        self.0.transact(Box::new(WithoutEvents(decision))).await
+    fn patience(&self) -> Option<Duration> {
+        self.0.patience()
     }
 }

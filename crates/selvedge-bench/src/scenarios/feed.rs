@@ -16,7 +16,6 @@ use crate::report::{Report, Times, rounded};
 use crate::{Error, Load, Place, floor};
 use selvedge_core::{Draft, ExecutionId};
 use selvedge_engine::{Engine, EventFilter, From, Namespace, Notice, Options};
-use selvedge_store::Store;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -165,7 +164,9 @@ async fn measure_throughput(place: &Place, load: &Load, report: &mut Report) -> 
     for turn in 0..TURNS {
         for (index, logged) in [true, false].into_iter().enumerate() {
             let FreshStore { store, cleanup } = place.create_store().await?;
-            let store: Arc<dyn Store> = if logged { store } else { Arc::new(Unlogged(store)) };
+            if !logged {
+                store.meter().intercept(Arc::new(Unlogged));
+            }
             let engine = Engine::start(store, Options::default()).await?;
             let result = drive_queue(&engine, &load, logged && turn + 1 == TURNS).await;
             engine.shutdown().await;

@@ -36,6 +36,10 @@ macro_rules! conformance_cases {
                 a_repeated_creation_creates_no_second_key
                 a_deleted_namespace_is_removed_from_older_keys_and_no_newer_ones
             }
+            execution::calls: {
+                every_call_is_reported_once_under_its_name
+                an_interceptor_sees_every_decision_and_fails_any_call
+            }
             execution::bulk_jobs: {
                 a_job_is_read_back_with_every_field
                 a_job_meets_every_execution_once_and_ends

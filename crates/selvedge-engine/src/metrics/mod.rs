@@ -17,7 +17,6 @@ pub use gauges::GaugeReader;
 pub use histogram::{Distribution, Histogram, Slots};
 pub use lanes::{NAMED_MAX, OTHER};
 pub use rollups::FlushTask;
-pub use store_calls::MeteredStore;
 
 use crate::commit::{LEASE_EVENTS, LaneChange, Observations, SCHEDULE_RESULTS};
 use crate::registry::Registry;
@@ -103,9 +102,9 @@ impl Metrics {
         self.projection_lag_us.store(microseconds.max(0), Relaxed);
     }
 
-    /// Returns a store whose calls are counted here.
-    pub fn metered(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
-        Arc::new(MeteredStore::new(store, self.store_calls.clone()))
+    /// Counts the calls of a store here.
+    pub fn count_calls_of(&self, store: &dyn Store) {
+        store.meter().add(self.store_calls.clone());
     }
 
     /// Counts a transaction of this many tasks that took this long.

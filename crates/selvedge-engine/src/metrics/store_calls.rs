@@ -1,8 +1,7 @@
-//! A store whose calls are counted and timed.
+//! Counts and times the calls of a store.
 
 use super::histogram::Slots;
-use selvedge_store::{Store, StoreWrapper};
-use std::sync::Arc;
+use selvedge_store::CallObserver;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -39,28 +38,11 @@ impl StoreCalls {
     }
 }
 
-/// A store whose calls are counted.
-pub struct MeteredStore {
-    store: Arc<dyn Store>,
-    calls: Arc<StoreCalls>,
-}
-
-impl MeteredStore {
-    /// Wraps a store.
-    pub fn new(store: Arc<dyn Store>, calls: Arc<StoreCalls>) -> Self {
-        MeteredStore { store, calls }
-    }
-}
-
-impl StoreWrapper for MeteredStore {
-    fn inner(&self) -> &dyn Store {
-        &*self.store
-    }
-
-    fn observe(&self, call: &'static str, time: Duration, failed: bool) {
-        let counts = self.calls.0.get(call, "");
+impl CallObserver for StoreCalls {
+    fn observe(&self, call: &'static str, took: Duration, failed: bool) {
+        let counts = self.0.get(call, "");
         counts.calls.fetch_add(1, Relaxed);
-        counts.micros.fetch_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Relaxed);
+        counts.micros.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Relaxed);
         if failed {
             counts.errors.fetch_add(1, Relaxed);
         }

@@ -6,16 +6,16 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use selvedge_engine::core::Draft;
 use selvedge_engine::core::log::{Cursor, Mark};
-use selvedge_engine::store::{Entries, Error as StoreError, LogLimit, LogStore, Store, StoreWrapper};
+use selvedge_engine::store::{Entries, Error as StoreError, Interceptor, Transactions};
 use selvedge_engine::{Error, EventFilter, From, Notice, PublicEvent, Subscription};
 use selvedge_memory::MemoryStore;
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// A memory store whose log shows some entries with other bodies, and no entry after a number.
+/// Alters what a log shows: some entries with other bodies, and no entry after a number.
 #[derive(Default)]
 struct AlteredLog {
-    store: MemoryStore,
     bodies: Mutex<BTreeMap<i64, Bytes>>,
     end: Mutex<Option<i64>>,
 }
@@ -31,13 +31,9 @@ impl AlteredLog {
 }
 
 #[async_trait]
-impl StoreWrapper for AlteredLog {
-    fn inner(&self) -> &dyn Store {
-        &self.store
-    }
-
-    async fn log_page(&self, after: i64, limit: LogLimit) -> Result<Entries, StoreError> {
-        let mut page = self.store.log_page(after, limit).await?;
+impl Interceptor for AlteredLog {
+    async fn after(&self, _call: &'static str, returned: &mut (dyn Any + Send)) -> Result<(), StoreError> {
+        let Some(page) = returned.downcast_mut::<Entries>() else { return Ok(()) };
         let bodies = self.bodies.lock().expect("the mutex is not poisoned").clone();
         let end = *self.end.lock().expect("the mutex is not poisoned");
         for entry in &mut page.entries {
@@ -49,13 +45,14 @@ impl StoreWrapper for AlteredLog {
             page.entries.retain(|entry| entry.number <= end);
             page.upto = page.upto.min(end);
         }
-        Ok(page)
+        Ok(())
     }
 }
 
 async fn start() -> (TestServer, Arc<AlteredLog>) {
-    let store = Arc::new(AlteredLog::default());
-    (TestServer::new(store.clone(), passive_options()).await, store)
+    let (store, altered) = (MemoryStore::new(), Arc::new(AlteredLog::default()));
+    store.meter().intercept(altered.clone());
+    (TestServer::new(Arc::new(store), passive_options()).await, altered)
 }
 
 async fn subscribe(server: &TestServer, from: From) -> Result<Subscription, Error> {
@@ -84,11 +81,11 @@ const OF_A_NEWER_VERSION: &[u8] = &[1, 0, 2, 0, 0, 0, 0, 0, 0xff, 0x7f];
 #[tokio::test]
 async fn an_unreadable_entry_is_one_opaque_event_and_every_reader_passes_it() {
     for body in [&b""[..], b"\x01", b"\x02 a later format", b"garbage", OF_A_NEWER_VERSION] {
-        let (server, store) = start().await;
+        let (server, altered) = start().await;
         let mut live = subscribe(&server, From::Now).await.expect("the subscription starts");
         let first = server.submit(Draft::new("kind")).await;
         assert_eq!(next_event(&mut live).await.execution, Some(first));
-        store.alter(2, body);
+        altered.alter(2, body);
         server.submit(Draft::new("kind")).await;
         let last = server.submit(Draft::new("kind")).await;
 
@@ -112,10 +109,10 @@ async fn an_unreadable_entry_is_one_opaque_event_and_every_reader_passes_it() {
 
 #[tokio::test]
 async fn filters_by_execution_pass_the_opaque_event_and_filters_by_type_only_by_its_name() {
-    let (server, store) = start().await;
+    let (server, altered) = start().await;
     let id = server.submit(Draft::new("kind")).await;
     server.submit(Draft::new("kind")).await;
-    store.alter(2, "garbage");
+    altered.alter(2, "garbage");
     let selected = async |filter: EventFilter| {
         let page = server.namespace.events(&filter, From::Beginning, 10).await.expect("the log is read");
         types(&page.items)
@@ -129,14 +126,14 @@ async fn filters_by_execution_pass_the_opaque_event_and_filters_by_type_only_by_
 
 #[tokio::test]
 async fn the_history_of_an_execution_has_the_cursors_of_the_log_around_an_unreadable_entry() {
-    let (server, store) = start().await;
+    let (server, altered) = start().await;
     for _ in 0..5 {
         server.submit(Draft::new("other")).await;
     }
     let id = server.submit(Draft::new("kind")).await;
     let logged = page(&server, From::Beginning).await.pop().expect("the log has events");
     for number in [1, 3, 4, 5] {
-        store.alter(number, "garbage");
+        altered.alter(number, "garbage");
     }
     let (events, _) = server.namespace.history_page(id, None, 10).await.expect("the history is read");
     assert_eq!(events, [logged]);
@@ -149,7 +146,7 @@ fn without_mark(cursor: &str) -> String {
 
 #[tokio::test]
 async fn a_cursor_that_does_not_match_its_entry_or_lies_beyond_the_end_is_unknown() {
-    let (server, store) = start().await;
+    let (server, altered) = start().await;
     for _ in 0..3 {
         server.submit(Draft::new("kind")).await;
     }
@@ -162,8 +159,8 @@ async fn a_cursor_that_does_not_match_its_entry_or_lies_beyond_the_end_is_unknow
     }
 
     // Another entry has the number of the second one.
-    let log = store.store.log_after(0, 10).await.expect("the log is read").entries;
-    store.alter(2, log[0].body.clone());
+    let log = server.engine.store().log_after(0, 10).await.expect("the log is read").entries;
+    altered.alter(2, log[0].body.clone());
     let refused = async |cursor: &str| {
         let paged = server.namespace.events(&EventFilter::default(), From::Cursor(cursor.into()), 10).await;
         let subscribed =
@@ -176,7 +173,7 @@ async fn a_cursor_that_does_not_match_its_entry_or_lies_beyond_the_end_is_unknow
     subscribe(&server, From::Cursor(without_mark(&cursors[1]))).await.expect("an earlier version wrote it");
 
     // The last entry is gone.
-    store.end_after(2);
+    altered.end_after(2);
     for cursor in [&cursors[2], &end, &without_mark(&cursors[2])] {
         assert!(matches!(refused(cursor).await, Error::CursorUnknown), "{cursor}");
     }
@@ -190,14 +187,14 @@ async fn a_cursor_that_does_not_match_its_entry_or_lies_beyond_the_end_is_unknow
 
 #[tokio::test]
 async fn a_live_subscription_ends_when_the_log_lost_the_entry_that_it_read_last() {
-    let (server, store) = start().await;
+    let (server, altered) = start().await;
     let mut live = subscribe(&server, From::Now).await.expect("the subscription starts");
     server.submit(Draft::new("kind")).await;
     next_event(&mut live).await;
     server.submit(Draft::new("kind")).await;
     let read = next_event(&mut live).await;
-    let log = store.store.log_after(0, 10).await.expect("the log is read").entries;
-    store.alter(2, log[0].body.clone());
+    let log = server.engine.store().log_after(0, 10).await.expect("the log is read").entries;
+    altered.alter(2, log[0].body.clone());
     server.submit(Draft::new("kind")).await;
     let notice = soon(live.next()).await;
     let is_break =

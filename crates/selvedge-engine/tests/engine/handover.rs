@@ -90,15 +90,15 @@ async fn a_claim_dropped_while_it_waits_takes_nothing() {
 
 #[tokio::test]
 async fn a_lease_handed_over_to_a_claim_dropped_meanwhile_is_put_back() {
-    let (server, store, _) = faulty_server().await;
+    let (server, faults, _) = faulty_server().await;
     let claim = server.claim_waiting(claim_of("gone", 1), 1).await;
-    store.hold_replies();
+    faults.hold_replies();
     let submitter = server.clone();
     let submit = tokio::spawn(async move { submitter.submit(Draft::new("kind")).await });
     server.wait_for_waiting_claims(0).await;
     claim.abort();
     assert!(claim.await.is_err());
-    store.release_replies();
+    faults.release_replies();
     let id = soon(submit).await.expect("the task does not panic");
     until("the lease is put back", async || server.row(id).await.version == 3).await;
     let row = server.row(id).await;

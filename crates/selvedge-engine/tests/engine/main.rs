@@ -4,7 +4,7 @@ mod admission;
 mod altered_log;
 mod cancel;
 mod explain;
-mod faulty_store;
+mod faults;
 mod flows;
 mod gates;
 mod handover;
@@ -27,7 +27,7 @@ mod timers;
 mod wake_ups;
 mod workers;
 
-use faulty_store::FaultyStore;
+use faults::Faults;
 use selvedge_engine::core::{Draft, Policy, Timestamp};
 use selvedge_memory::{Clock, MemoryStore};
 use std::sync::Arc;
@@ -50,10 +50,10 @@ async fn memory_server() -> (TestServer, Clock) {
 }
 
 /// Starts a server on a store with injectable faults and a manual clock.
-async fn faulty_server() -> (TestServer, Arc<FaultyStore>, Clock) {
+async fn faulty_server() -> (TestServer, Arc<Faults>, Clock) {
     let clock = manual_clock();
-    let store = Arc::new(FaultyStore::new(MemoryStore::with_clock(clock.clone())));
-    (TestServer::new(store.clone(), test_server::passive_options()).await, store, clock)
+    let (store, faults) = Faults::of(MemoryStore::with_clock(clock.clone()));
+    (TestServer::new(store, test_server::passive_options()).await, faults, clock)
 }
 
 /// Creates a draft with this policy.

@@ -1,6 +1,6 @@
 //! Counters of commits, gauges of the store, and minute rollups.
 
-use crate::faulty_store::{Call, Fault};
+use crate::faults::{Call, Fault};
 use crate::test_server::{TestServer, complete_op, fail_op, fence, passive_options};
 use crate::{faulty_server, manual_clock, memory_server};
 use selvedge_engine::core::rollup::{Rollup, RollupQuery, minute_of};
@@ -158,9 +158,9 @@ async fn lanes_beyond_the_bound_share_one_series() {
 
 #[tokio::test]
 async fn a_store_that_refuses_writes_keeps_the_counts_for_later() {
-    let (server, store, _) = faulty_server().await;
+    let (server, faults, _) = faulty_server().await;
     server.submit(Draft::new("kind")).await;
-    store.inject(Call::SaveRollups, Fault::Fail(Error::Unavailable("injected".into())));
+    faults.inject(Call::SaveRollups, Fault::Fail(Error::Unavailable("injected".into())));
     assert!(server.engine.flush_rollups().await.is_err());
     assert_eq!(stats(&server, 100).await[0].2.submitted, 1);
     let families = server.engine.metrics().await;
@@ -169,9 +169,9 @@ async fn a_store_that_refuses_writes_keeps_the_counts_for_later() {
 
 #[tokio::test]
 async fn a_save_of_rollups_continues_after_its_caller_has_given_up() {
-    let (server, store, _) = faulty_server().await;
+    let (server, faults, _) = faulty_server().await;
     server.submit(Draft::new("kind")).await;
-    store.block_transactions();
+    faults.block_transactions();
     {
         let mut abandoned = Box::pin(server.engine.flush_rollups());
         // Yields long enough for the save to reach the store, where it is blocked.
@@ -180,7 +180,7 @@ async fn a_save_of_rollups_continues_after_its_caller_has_given_up() {
             tokio::task::yield_now().await;
         }
     }
-    store.unblock_transactions();
+    faults.unblock_transactions();
     let query = RollupQuery {
         namespace: server.namespace.id(),
         lane: None,

@@ -3,31 +3,26 @@
 use crate::test_server::{TestServer, claim_of, claim_wait, fence, ids, operator, passive_options};
 use async_trait::async_trait;
 use bytes::Bytes;
-use selvedge_engine::core::filter::{Filter, ListPosition, Payloads};
+use selvedge_engine::core::filter::{Filter, Payloads};
 use selvedge_engine::core::gate::{Config, GateKind};
 use selvedge_engine::core::plan::{EdgeDraft, GraphDraft, NodeDraft};
 use selvedge_engine::core::rules::claim::{CLAIM_BYTES, RELATIVES_BYTES};
 use selvedge_engine::core::rules::flows::submit::FlowDraft;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::report::Op;
-use selvedge_engine::core::{Demand, Draft, ExecutionId, Needs, Rows};
-use selvedge_engine::store::{
-    Decision, Error, ExecutionReads, ListPage, PAGE_BYTES, Store, StoreWrapper, Stored, Transaction,
-    Transactions,
-};
+use selvedge_engine::core::{Demand, Draft, Needs, Rows};
+use selvedge_engine::store::{Decision, Error, Interceptor, ListPage, PAGE_BYTES, Stored, Transactions};
 use selvedge_engine::{Bulk, BulkTarget, Relation};
 use selvedge_memory::MemoryStore;
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 const MIB: usize = 1024 * 1024;
 
-/// A store that counts the bytes of payloads that it returns.
-struct CountingStore {
-    store: MemoryStore,
-    read: Arc<AtomicUsize>,
-}
+/// Counts the bytes of payloads that a store returns.
+struct Counting(Arc<AtomicUsize>);
 
 /// A decision whose loaded payloads are counted.
 struct Counted(Box<dyn Decision>, Arc<AtomicUsize>);
@@ -49,45 +44,25 @@ impl Decision for Counted {
 }
 
 #[async_trait]
-impl StoreWrapper for CountingStore {
-    fn inner(&self) -> &dyn Store {
-        &self.store
+impl Interceptor for Counting {
+    fn decision(&self, decision: Box<dyn Decision>) -> Box<dyn Decision> {
+        Box::new(Counted(decision, self.0.clone()))
     }
 
-    async fn transact(&self, decision: Box<dyn Decision>) -> Result<Transaction, Error> {
-        self.store.transact(Box::new(Counted(decision, self.read.clone()))).await
-    }
-
-    async fn fetch(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Stored>, Error> {
-        let rows = self.store.fetch(ids, payloads).await?;
-        self.count(&rows);
-        Ok(rows)
-    }
-
-    async fn list(
-        &self,
-        filter: &Filter,
-        after: Option<ListPosition>,
-        limit: u32,
-        payloads: Payloads,
-    ) -> Result<ListPage, Error> {
-        let page = self.store.list(filter, after, limit, payloads).await?;
-        self.count(&page.rows);
-        Ok(page)
-    }
-}
-
-impl CountingStore {
-    fn count(&self, rows: &[Stored]) {
+    async fn after(&self, _call: &'static str, returned: &mut (dyn Any + Send)) -> Result<(), Error> {
+        let fetched = returned.downcast_ref::<Vec<Stored>>();
+        let listed = returned.downcast_ref::<ListPage>().map(|page| &page.rows);
         let bytes = |row: &Stored| row.input.len() + row.result.as_ref().map_or(0, Bytes::len);
-        self.read.fetch_add(rows.iter().map(bytes).sum::<usize>(), Ordering::SeqCst);
+        let rows = fetched.or(listed).into_iter().flatten();
+        self.0.fetch_add(rows.map(bytes).sum::<usize>(), Ordering::SeqCst);
+        Ok(())
     }
 }
 
 /// Starts a server. Returns it with the count of the bytes that it has read.
 async fn server() -> (TestServer, Arc<AtomicUsize>) {
-    let read = Arc::new(AtomicUsize::new(0));
-    let store = CountingStore { store: MemoryStore::new(), read: read.clone() };
+    let (store, read) = (MemoryStore::new(), Arc::new(AtomicUsize::new(0)));
+    store.meter().intercept(Arc::new(Counting(read.clone())));
     (TestServer::new(Arc::new(store), passive_options()).await, read)
 }
 

@@ -1,6 +1,6 @@
 //! Retention: executions that ended long enough ago are deleted with all their rows.
 
-use crate::faulty_store::{Call, Fault};
+use crate::faults::{Call, Fault};
 use crate::test_server::{TestServer, claim_wait};
 use crate::{draft_with, faulty_server, memory_server};
 use selvedge_engine::core::filter::Filter;
@@ -57,14 +57,14 @@ async fn retention_deletes_the_row_with_its_tags_keys_and_history_pages_and_noth
 
 #[tokio::test]
 async fn retention_continues_after_an_error() {
-    let (server, store, clock) = faulty_server().await;
+    let (server, faults, clock) = faulty_server().await;
     let first = submit_cancelled(&server, kept_for_an_hour()).await;
     let second = submit_cancelled(&server, kept_for_an_hour()).await;
     clock.advance_ms(HOUR_MS);
-    store.inject(Call::Due, Fault::Fail(Error::Unavailable("away".into())));
+    faults.inject(Call::Due, Fault::Fail(Error::Unavailable("away".into())));
     assert!(server.engine.tick("retention").await.is_err());
     assert_eq!(server.tally("retention").errors, 1);
-    store.inject(Call::Transact, Fault::Fail(Error::Unavailable("away".into())));
+    faults.inject(Call::Transact, Fault::Fail(Error::Unavailable("away".into())));
     assert!(server.engine.tick("retention").await.is_err());
     assert!(!server.is_deleted(first).await);
     assert_eq!(server.tick("retention").await.done, 2);
@@ -73,7 +73,7 @@ async fn retention_continues_after_an_error() {
 
 #[tokio::test]
 async fn a_row_that_cannot_be_deleted_is_quarantined_and_the_others_are_deleted() {
-    let (server, store, clock) = faulty_server().await;
+    let (server, faults, clock) = faulty_server().await;
     let mut ids = Vec::new();
     for _ in 0..4 {
         ids.push(submit_cancelled(&server, kept_for_an_hour()).await);
@@ -81,10 +81,10 @@ async fn a_row_that_cannot_be_deleted_is_quarantined_and_the_others_are_deleted(
     clock.advance_ms(HOUR_MS);
     // The batch of four fails and is halved twice; then the first row fails alone.
     for _ in 0..3 {
-        store.inject(Call::Transact, Fault::Fail(Error::Failed("a defect".into())));
+        faults.inject(Call::Transact, Fault::Fail(Error::Failed("a defect".into())));
     }
     let tick = server.tick("retention").await;
-    assert!(store.all_faults_occurred());
+    assert!(faults.all_faults_occurred());
     assert_eq!((tick.scanned, tick.done, tick.errors), (4, 3, 1));
     let mut deleted = 0;
     for id in &ids {

@@ -1,6 +1,6 @@
 //! Shutdown: waiting calls return, accepted calls get their reply, and the time it takes is bounded.
 
-use crate::faulty_store::{Call, Fault, FaultyStore};
+use crate::faults::{Call, Fault, Faults};
 use crate::test_server::{self, TestServer, claim_of, claim_wait, fence, passive_options};
 use crate::{TIMEOUT, faulty_server, memory_server, soon, until};
 use selvedge_engine::core::Draft;
@@ -55,8 +55,8 @@ async fn waiting_heartbeats_results_and_claims_of_draining_workers_return() {
 
 #[tokio::test]
 async fn accepted_calls_get_their_reply_and_later_calls_are_refused() {
-    let (server, store, _) = faulty_server().await;
-    store.block_transactions();
+    let (server, faults, _) = faulty_server().await;
+    faults.block_transactions();
     let submitter = server.clone();
     let submit = tokio::spawn(async move { submitter.namespace.submit(Draft::new("kind")).await });
     tokio::task::yield_now().await;
@@ -71,7 +71,7 @@ async fn accepted_calls_get_their_reply_and_later_calls_are_refused() {
     })
     .await;
     assert!(!shutdown.is_finished(), "the shutdown waits for the accepted submission");
-    store.unblock_transactions();
+    faults.unblock_transactions();
     soon(submit).await.expect("the task does not panic").expect("the submission is accepted");
     assert_eq!(soon(shutdown).await.expect("the task does not panic"), Aborted(0));
     let late = server.namespace.submit(Draft::new("kind")).await;
@@ -90,18 +90,18 @@ async fn a_second_shutdown_does_nothing() {
 }
 
 /// Starts a server with a short grace period and background reconcilers, on a store with injectable faults.
-async fn short_grace_server() -> (TestServer, Arc<FaultyStore>) {
-    let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+async fn short_grace_server() -> (TestServer, Arc<Faults>) {
+    let (store, faults) = Faults::of(MemoryStore::new());
     let options = Options { reconcilers: true, grace: Duration::from_millis(50), ..passive_options() };
-    (TestServer::new(store.clone(), options).await, store)
+    (TestServer::new(store, options).await, faults)
 }
 
 #[tokio::test]
 async fn a_tick_that_hangs_is_aborted_after_the_grace_period_and_counted() {
-    let (server, store) = short_grace_server().await;
-    store.inject(Call::Due, Fault::Hang);
+    let (server, faults) = short_grace_server().await;
+    faults.inject(Call::Due, Fault::Hang);
     server.submit(Draft { delay: Some(When::AfterMs(1)), ..Draft::new("kind") }).await;
-    until("the tick hangs", async || store.all_faults_occurred()).await;
+    until("the tick hangs", async || faults.all_faults_occurred()).await;
     let started = Instant::now();
     assert_eq!(soon(server.engine.shutdown()).await, Aborted(1));
     assert!(started.elapsed() < Duration::from_secs(5));
@@ -109,11 +109,11 @@ async fn a_tick_that_hangs_is_aborted_after_the_grace_period_and_counted() {
 
 #[tokio::test]
 async fn a_hanging_transaction_does_not_block_the_shutdown_forever() {
-    let (server, store) = short_grace_server().await;
-    store.inject(Call::Transact, Fault::Hang);
+    let (server, faults) = short_grace_server().await;
+    faults.inject(Call::Transact, Fault::Hang);
     let stuck = server.clone();
     let submit = tokio::spawn(async move { stuck.namespace.submit(Draft::new("kind")).await });
-    until("the submission hangs", async || store.all_faults_occurred()).await;
+    until("the submission hangs", async || faults.all_faults_occurred()).await;
     let claim = server.clone();
     let claim =
         tokio::spawn(async move { claim.namespace.claim(claim_wait(claim_of("one", 1), 3 * TIMEOUT)).await });
@@ -125,18 +125,18 @@ async fn a_hanging_transaction_does_not_block_the_shutdown_forever() {
 
 #[tokio::test]
 async fn a_shutdown_takes_no_longer_than_the_grace_period_if_nothing_returns() {
-    let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+    let (store, faults) = Faults::of(MemoryStore::new());
     let grace = Duration::from_millis(400);
     let options = Options { reconcilers: true, grace, ..passive_options() };
-    let server = TestServer::new(store.clone(), options).await;
-    store.inject(Call::Due, Fault::Hang);
+    let server = TestServer::new(store, options).await;
+    faults.inject(Call::Due, Fault::Hang);
     server.submit(Draft { delay: Some(When::AfterMs(1)), ..Draft::new("kind") }).await;
-    until("the tick hangs", async || store.all_faults_occurred()).await;
-    store.inject(Call::Transact, Fault::Hang);
-    store.inject(Call::Overview, Fault::Hang);
+    until("the tick hangs", async || faults.all_faults_occurred()).await;
+    faults.inject(Call::Transact, Fault::Hang);
+    faults.inject(Call::Overview, Fault::Hang);
     let stuck = server.clone();
     let submit = tokio::spawn(async move { stuck.namespace.submit(Draft::new("kind")).await });
-    until("the rest hangs", async || store.all_faults_occurred()).await;
+    until("the rest hangs", async || faults.all_faults_occurred()).await;
     let started = Instant::now();
     assert_eq!(soon(server.engine.shutdown()).await, Aborted(1));
     assert!(started.elapsed() < grace * 2, "{:?}", started.elapsed());
@@ -145,10 +145,10 @@ async fn a_shutdown_takes_no_longer_than_the_grace_period_if_nothing_returns() {
 
 #[tokio::test]
 async fn a_hanging_query_for_due_rows_does_not_block_the_shutdown_forever() {
-    let store = Arc::new(FaultyStore::new(MemoryStore::new()));
-    store.inject(Call::Overview, Fault::Hang);
+    let (store, faults) = Faults::of(MemoryStore::new());
+    faults.inject(Call::Overview, Fault::Hang);
     let options = Options { reconcilers: true, grace: Duration::from_millis(50), ..passive_options() };
-    let server = TestServer::new(store.clone(), options).await;
-    until("the query hangs", async || store.all_faults_occurred()).await;
+    let server = TestServer::new(store, options).await;
+    until("the query hangs", async || faults.all_faults_occurred()).await;
     soon(server.engine.shutdown()).await;
 }

@@ -1,6 +1,6 @@
 //! Streams: frames are ordered, fenced by the lease, kept according to their mode, and read by range or live.
 
-use crate::faulty_store::{Call, Fault};
+use crate::faults::{Call, Fault};
 use crate::test_server::{TestServer, fail_op, fence};
 use crate::{draft_with, faulty_server, memory_server, soon, until};
 use selvedge_engine::core::rules::claim::Claimed;
@@ -330,11 +330,11 @@ async fn a_live_reader_sees_every_frame_and_ends_with_the_attempt() {
 
 #[tokio::test]
 async fn a_live_reader_continues_after_the_store_failed_and_ends_with_the_engine() {
-    let (server, store, _) = faulty_server().await;
+    let (server, faults, _) = faulty_server().await;
     let (id, fence) = server.start_execution().await;
     server.append(fence, durable("first")).await;
     let mut tail = server.namespace.tail_frames(id, None, 0).await.expect("the stream is followed");
-    store.inject(Call::Frames, Fault::Fail(StoreError::Unavailable("it is away".into())));
+    faults.inject(Call::Frames, Fault::Fail(StoreError::Unavailable("it is away".into())));
     assert!(tail.next().await.is_err());
     assert_eq!(data(&tail.next().await.expect("the tail reads").expect("a frame is returned")), ["first"]);
     let waiting = tokio::spawn(async move {
@@ -351,15 +351,15 @@ async fn a_live_reader_continues_after_the_store_failed_and_ends_with_the_engine
 
 #[tokio::test]
 async fn an_idle_live_reader_waits_for_a_notification_and_ends_with_the_attempt() {
-    let (server, store, _) = faulty_server().await;
+    let (server, faults, _) = faulty_server().await;
     let (id, fence) = server.start_execution().await;
     let mut tail = server.namespace.tail_frames(id, None, 0).await.expect("the stream is followed");
     let waiting = tokio::spawn(async move { tail.next().await.expect("the tail reads") });
-    until("the frames are read", async || store.frame_reads() == 1).await;
+    until("the frames are read", async || faults.frame_reads() == 1).await;
     // The time that a reader which looks four times a second would need for several looks.
     let started = Instant::now();
     until("a second has passed", async || started.elapsed() >= Duration::from_secs(1)).await;
-    assert_eq!(store.frame_reads(), 1, "nothing has changed");
+    assert_eq!(faults.frame_reads(), 1, "nothing has changed");
     server.report(fence, Op::Release).await.expect("the report is accepted");
     assert_eq!(soon(waiting).await.expect("the task does not panic"), None, "the attempt has ended");
     assert!(started.elapsed() < Duration::from_secs(8), "the end of the attempt wakes the reader");

@@ -1,6 +1,6 @@
 //! Subscriptions: every event once and in order, from the requested position, despite faults.
 
-use crate::faulty_store::{Call, Fault, FaultyStore};
+use crate::faults::{Call, Fault, Faults};
 use crate::test_server::{TestServer, claim_of, fence, passive_options};
 use crate::{faulty_server, manual_clock, memory_server, soon, until};
 use selvedge_engine::core::plan::{EdgeDraft, GraphDraft, NodeDraft};
@@ -278,14 +278,14 @@ fn unavailable() -> Fault {
 
 #[tokio::test]
 async fn a_break_carries_the_cursor_and_the_subscription_continues() {
-    let (server, store, _) = faulty_server().await;
+    let (server, faults, _) = faulty_server().await;
     let mut subscription = server.subscribe(all(), From::Now).await;
     let first = server.submit(Draft::new("kind")).await;
     let event_before = next_event(&mut subscription).await;
     assert_eq!(event_before.execution, Some(first));
-    for faults in [1, 3] {
-        for _ in 0..faults {
-            store.inject(Call::LogAfter, unavailable());
+    for failures in [1, 3] {
+        for _ in 0..failures {
+            faults.inject(Call::LogAfter, unavailable());
         }
         let missed = server.submit(Draft::new("kind")).await;
         let mut breaks = 0;
@@ -297,7 +297,7 @@ async fn a_break_carries_the_cursor_and_the_subscription_continues() {
                     assert_eq!(cursor, subscription.cursor());
                     assert!(detail.contains("the store is away"), "{detail}");
                     // A subscription that resumes from the cursor misses nothing either.
-                    until("the store is back", async || store.all_faults_occurred()).await;
+                    until("the store is back", async || faults.all_faults_occurred()).await;
                     let mut other = server.subscribe(all(), From::Cursor(cursor)).await;
                     assert_eq!(next_event(&mut other).await.execution, Some(missed));
                 }
@@ -310,11 +310,11 @@ async fn a_break_carries_the_cursor_and_the_subscription_continues() {
 
 #[tokio::test]
 async fn a_subscriber_that_reads_the_log_itself_gets_breaks_too() {
-    let (server, store, _) = faulty_server().await;
+    let (server, faults, _) = faulty_server().await;
     let id = server.submit(Draft::new("kind")).await;
     let mut subscription = server.subscribe(all(), From::Beginning).await;
     for _ in 0..2 {
-        store.inject(Call::LogBeginning, unavailable());
+        faults.inject(Call::LogBeginning, unavailable());
     }
     for _ in 0..2 {
         let notice = soon(subscription.next()).await.expect("the subscription continues");
@@ -329,22 +329,22 @@ async fn a_subscriber_that_reads_the_log_itself_gets_breaks_too() {
 #[tokio::test]
 async fn entries_dropped_while_the_log_was_unreadable_end_the_subscription_with_a_break() {
     let clock = manual_clock();
-    let store = Arc::new(FaultyStore::new(MemoryStore::with_clock(clock.clone())));
+    let (store, faults) = Faults::of(MemoryStore::with_clock(clock.clone()));
     let options = Options { log_window: Duration::from_secs(60), ..passive_options() };
-    let server = TestServer::new(store.clone(), options).await;
+    let server = TestServer::new(store, options).await;
     let mut subscription = server.subscribe(all(), From::Now).await;
     server.submit(Draft::new("kind")).await;
     next_event(&mut subscription).await;
     // More faults than there are retries.
     for _ in 0..1000 {
-        store.inject(Call::LogAfter, unavailable());
+        faults.inject(Call::LogAfter, unavailable());
     }
     server.submit(Draft::new("missed")).await;
     let notice = soon(subscription.next()).await;
     assert!(matches!(notice, Some(Notice::Break { .. })), "{notice:?}");
     clock.advance_ms(120_000);
     assert_eq!(server.tick("log_window").await.done, 2);
-    store.clear_faults();
+    faults.clear_faults();
     server.submit(Draft::new("kind")).await;
     let notice = soon(subscription.next()).await;
     assert!(matches!(&notice, Some(Notice::Break { detail, .. }) if detail.contains("older")), "{notice:?}");
@@ -353,17 +353,17 @@ async fn entries_dropped_while_the_log_was_unreadable_end_the_subscription_with_
 
 #[tokio::test]
 async fn a_page_that_ends_before_the_position_of_the_tail_is_read_again() {
-    let (server, store, _) = faulty_server().await;
+    let (server, faults, _) = faulty_server().await;
     let mut other = server.subscribe(all(), From::Now).await;
     let id = server.submit(Draft::new("kind")).await;
     assert_eq!(next_event(&mut other).await.execution, Some(id));
     let mut subscription = server.subscribe(all(), From::Beginning).await;
     for _ in 0..2 {
-        store.inject(Call::LogBeginning, Fault::FindNothing);
+        faults.inject(Call::LogBeginning, Fault::FindNothing);
     }
     // No further commit wakes the subscription.
     assert_eq!(next_event(&mut subscription).await.execution, Some(id));
-    assert!(store.all_faults_occurred());
+    assert!(faults.all_faults_occurred());
 }
 
 #[tokio::test]
@@ -408,11 +408,11 @@ async fn assert_waits(subscription: &mut Subscription) {
 
 #[tokio::test]
 async fn an_event_committed_before_the_tail_begins_is_not_lost() {
-    let (server, store, _) = faulty_server().await;
+    let (server, faults, _) = faulty_server().await;
     let mut subscription = server.subscribe(all(), From::Now).await;
     assert_waits(&mut subscription).await;
     // The tail has not run yet. Its first read fails, so it begins after the commit.
-    store.inject(Call::LogAfter, unavailable());
+    faults.inject(Call::LogAfter, unavailable());
     let id = server.submit(Draft::new("kind")).await;
     let notice = soon(subscription.next()).await;
     assert!(matches!(notice, Some(Notice::Break { .. })), "{notice:?}");
@@ -482,7 +482,7 @@ async fn a_namespace_does_not_see_the_events_of_another() {
 async fn a_thousand_subscribers_read_the_log_no_more_often_than_one() {
     const SUBSCRIBERS: usize = 1000;
     const EVENTS: u64 = 20;
-    let (server, store, _) = faulty_server().await;
+    let (server, faults, _) = faulty_server().await;
     let mut subscriptions = Vec::new();
     for _ in 0..SUBSCRIBERS {
         subscriptions.push(server.subscribe(all(), From::Now).await);
@@ -495,22 +495,22 @@ async fn a_thousand_subscribers_read_the_log_no_more_often_than_one() {
     };
     // Once all have caught up, each commit is read once, plus the reads by the timer.
     deliver_to_all().await;
-    let (before, started) = (store.log_reads(), Instant::now());
+    let (before, started) = (faults.log_reads(), Instant::now());
     for _ in 0..EVENTS {
         deliver_to_all().await;
     }
     let most = 2 * EVENTS + started.elapsed().as_secs() + 1;
-    let reads = store.log_reads() - before;
+    let reads = faults.log_reads() - before;
     assert!(reads <= most, "{reads} reads, at most {most}");
 
     let waiting: Vec<_> = subscriptions
         .into_iter()
         .map(|mut subscription| tokio::spawn(async move { drop(subscription.next().await) }))
         .collect();
-    let (before, started) = (store.log_reads(), Instant::now());
-    until("the timer has read twice", async || store.log_reads() >= before + 2).await;
+    let (before, started) = (faults.log_reads(), Instant::now());
+    until("the timer has read twice", async || faults.log_reads() >= before + 2).await;
     let most = started.elapsed().as_secs() + 2;
-    let reads = store.log_reads() - before;
+    let reads = faults.log_reads() - before;
     assert!(reads <= most, "{reads} reads while idle, at most {most}");
     assert!(waiting.iter().all(|one| !one.is_finished()));
     server.engine.shutdown().await;
@@ -521,9 +521,9 @@ async fn a_thousand_subscribers_read_the_log_no_more_often_than_one() {
 
 #[tokio::test]
 async fn without_subscribers_the_log_is_not_read() {
-    let (server, store, _) = faulty_server().await;
+    let (server, faults, _) = faulty_server().await;
     for _ in 0..10 {
         server.run_one(Draft::new("kind")).await;
     }
-    assert_eq!(store.log_reads(), 0);
+    assert_eq!(faults.log_reads(), 0);
 }

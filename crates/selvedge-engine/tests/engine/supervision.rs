@@ -1,6 +1,6 @@
 //! The supervisor: reconcilers continue after failures and panics, and handle only rows in their scope.
 
-use crate::faulty_store::{Call, Fault, FaultyStore};
+use crate::faults::{Call, Fault, Faults};
 use crate::test_server::{TestServer, complete_op, fence, passive_options};
 use crate::{faulty_server, memory_server, soon, until};
 use selvedge_engine::core::Draft;
@@ -18,10 +18,10 @@ fn briefly_delayed() -> Draft {
 }
 
 /// Starts a server with background reconcilers, on a store with injectable faults.
-async fn reconciling_server() -> (TestServer, Arc<FaultyStore>) {
-    let store = Arc::new(FaultyStore::new(MemoryStore::new()));
-    let server = TestServer::new(store.clone(), Options { reconcilers: true, ..passive_options() }).await;
-    (server, store)
+async fn reconciling_server() -> (TestServer, Arc<Faults>) {
+    let (store, faults) = Faults::of(MemoryStore::new());
+    let server = TestServer::new(store, Options { reconcilers: true, ..passive_options() }).await;
+    (server, faults)
 }
 
 /// Asserts that the background reconcilers run: a delayed execution is promoted.
@@ -32,10 +32,10 @@ async fn assert_reconcilers_run(server: &TestServer) {
 
 #[tokio::test]
 async fn a_tick_that_panics_is_caught_and_counted_and_the_next_one_runs() {
-    let (server, store, clock) = faulty_server().await;
+    let (server, faults, clock) = faulty_server().await;
     let id = server.submit(briefly_delayed()).await;
     clock.advance_ms(1);
-    store.inject(Call::Due, Fault::Panic);
+    faults.inject(Call::Due, Fault::Panic);
     let error = server.engine.tick("delay_promoter").await.expect_err("the tick panicked");
     assert!(error.to_string().contains("delay_promoter panicked"), "{error}");
     let tally = server.tally("delay_promoter");
@@ -46,11 +46,11 @@ async fn a_tick_that_panics_is_caught_and_counted_and_the_next_one_runs() {
 
 #[tokio::test]
 async fn a_reconciler_continues_after_a_tick_that_panicked_or_failed() {
-    let (server, store) = reconciling_server().await;
-    store.inject(Call::Due, Fault::Panic);
-    store.inject(Call::Due, Fault::Fail(Error::Unavailable("away".into())));
+    let (server, faults) = reconciling_server().await;
+    faults.inject(Call::Due, Fault::Panic);
+    faults.inject(Call::Due, Fault::Fail(Error::Unavailable("away".into())));
     assert_reconcilers_run(&server).await;
-    assert!(store.all_faults_occurred(), "both faults have occurred");
+    assert!(faults.all_faults_occurred(), "both faults have occurred");
     let tally = server.tally("delay_promoter");
     assert_eq!((tally.panics, tally.errors), (1, 2));
     server.engine.shutdown().await;
@@ -59,10 +59,10 @@ async fn a_reconciler_continues_after_a_tick_that_panicked_or_failed() {
 #[tokio::test]
 async fn reconcilers_continue_after_the_query_for_due_rows_failed_or_panicked() {
     for fault in [Fault::Fail(Error::Unavailable("away".into())), Fault::Panic] {
-        let store = Arc::new(FaultyStore::new(MemoryStore::new()));
-        store.inject(Call::Overview, fault);
-        let server = TestServer::new(store.clone(), Options { reconcilers: true, ..passive_options() }).await;
-        until("the fault has occurred", async || store.all_faults_occurred()).await;
+        let (store, faults) = Faults::of(MemoryStore::new());
+        faults.inject(Call::Overview, fault);
+        let server = TestServer::new(store, Options { reconcilers: true, ..passive_options() }).await;
+        until("the fault has occurred", async || faults.all_faults_occurred()).await;
         assert_reconcilers_run(&server).await;
         server.engine.shutdown().await;
     }
@@ -71,23 +71,23 @@ async fn reconcilers_continue_after_the_query_for_due_rows_failed_or_panicked() 
 #[tokio::test]
 async fn a_scan_or_a_query_that_never_returns_is_aborted_and_the_reconcilers_continue() {
     for call in [Call::Due, Call::Overview] {
-        let store = Arc::new(FaultyStore::new(MemoryStore::new()));
-        store.inject(call, Fault::Hang);
+        let (store, faults) = Faults::of(MemoryStore::new());
+        faults.inject(call, Fault::Hang);
         let tick_timeout = Duration::from_millis(50);
         let options = Options { reconcilers: true, tick_timeout, ..passive_options() };
-        let server = TestServer::new(store.clone(), options).await;
+        let server = TestServer::new(store, options).await;
         assert_reconcilers_run(&server).await;
-        assert!(store.all_faults_occurred(), "{call:?} did not return");
+        assert!(faults.all_faults_occurred(), "{call:?} did not return");
         server.engine.shutdown().await;
     }
 }
 
 #[tokio::test]
 async fn a_rule_that_fails_permanently_fails_no_other_rule_of_its_batch() {
-    let (server, store, _) = faulty_server().await;
+    let (server, faults, _) = faulty_server().await;
     server.submit_many(vec![Draft::new("kind"); 6]).await;
     let leases: Vec<_> = server.claim("one", 6).await.iter().map(fence).collect();
-    store.block_transactions();
+    faults.block_transactions();
     let mut reports = Vec::new();
     for lease in leases {
         let namespace = server.namespace.clone();
@@ -99,9 +99,9 @@ async fn a_rule_that_fails_permanently_fails_no_other_rule_of_its_batch() {
     }
     // The first batch fails; then the batch of the others, then its first half, then the first rule of that.
     for _ in 0..4 {
-        store.inject(Call::Transact, Fault::Fail(Error::Failed("a defect".into())));
+        faults.inject(Call::Transact, Fault::Fail(Error::Failed("a defect".into())));
     }
-    store.unblock_transactions();
+    faults.unblock_transactions();
     let mut failed = 0;
     for report in reports {
         match soon(report).await.expect("the task does not panic") {
@@ -109,7 +109,7 @@ async fn a_rule_that_fails_permanently_fails_no_other_rule_of_its_batch() {
             Err(_) => failed += 1,
         }
     }
-    assert!(store.all_faults_occurred());
+    assert!(faults.all_faults_occurred());
     assert_eq!(failed, 2, "the first report, and the first of the second batch");
 }
 

@@ -144,15 +144,15 @@ async fn a_token_delivers_once_and_a_repeat_returns_the_first_reply() {
 
 #[tokio::test]
 async fn lists_of_records_do_not_read_the_execution() {
-    let (server, store, _) = faulty_server().await;
+    let (server, faults, _) = faulty_server().await;
     let (id, _) = submit_and_claim(&server).await;
     send(&server, id, "go", "1").await.expect("the signal is delivered");
-    let before = store.row_reads();
+    let before = faults.row_reads();
     assert_eq!(server.namespace.signals(id, 0, 10).await.expect("signals are listed").items.len(), 1);
     assert_eq!(server.namespace.steps(id, 0, 10).await.expect("steps are listed").items.len(), 0);
     assert_eq!(server.namespace.waitpoints(id, 0, 10).await.expect("waitpoints are listed").len(), 0);
     assert_eq!(server.namespace.frames(id, None, 0, 10).await.expect("frames are listed").frames.len(), 0);
-    assert_eq!(store.row_reads(), before, "an execution may have an input of 1 MiB");
+    assert_eq!(faults.row_reads(), before, "an execution may have an input of 1 MiB");
     let unknown = server.namespace.signals(ExecutionId(uuid::Uuid::from_u128(7)), 0, 10).await;
     assert!(matches!(unknown, Err(Error::Refused(Refusal::NotFound { .. }))), "{unknown:?}");
 }

@@ -1,7 +1,7 @@
 //! Waiting claims are woken by everything that makes an execution claimable. The poll interval is a day here, so a lost
 //! wake-up makes a test time out.
 
-use crate::faulty_store::FaultyStore;
+use crate::faults::Faults;
 use crate::test_server::{self, TestServer, claim_of, claim_wait, complete_op, fence, ids};
 use crate::{TIMEOUT, faulty_server, memory_server, soon};
 use selvedge_conformance::invariants;
@@ -155,8 +155,8 @@ async fn an_execution_that_no_worker_can_run_does_not_block_those_behind_it() {
 }
 
 /// Runs two claims in one batch, the one on more lanes first. Returns how many executions each got.
-async fn claim_together(server: &TestServer, store: &FaultyStore) -> Vec<usize> {
-    store.block_transactions();
+async fn claim_together(server: &TestServer, faults: &Faults) -> Vec<usize> {
+    faults.block_transactions();
     let blocker = server.clone();
     let blocked = tokio::spawn(async move { blocker.heartbeat("nobody", &[]).await });
     tokio::task::yield_now().await;
@@ -166,7 +166,7 @@ async fn claim_together(server: &TestServer, store: &FaultyStore) -> Vec<usize> 
         claims.push(tokio::spawn(async move { server.claim_as(claim).await.len() }));
         tokio::task::yield_now().await;
     }
-    store.unblock_transactions();
+    faults.unblock_transactions();
     soon(blocked).await.expect("the task does not panic");
     let mut counts = Vec::new();
     for claim in claims {
@@ -177,10 +177,10 @@ async fn claim_together(server: &TestServer, store: &FaultyStore) -> Vec<usize> 
 
 #[tokio::test]
 async fn overlapping_claims_of_one_batch_do_not_starve_each_other() {
-    let (server, store, _) = faulty_server().await;
+    let (server, faults, _) = faulty_server().await;
     server.submit_many(vec![Draft { lane: "a".into(), ..Draft::new("kind") }; 2]).await;
     server.submit(Draft { lane: "b".into(), delay: Some(When::AfterMs(9)), ..Draft::new("kind") }).await;
-    assert_eq!(claim_together(&server, &store).await, [1, 1]);
+    assert_eq!(claim_together(&server, &faults).await, [1, 1]);
 }
 
 #[tokio::test]

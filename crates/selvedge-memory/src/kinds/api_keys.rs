@@ -27,6 +27,7 @@ impl ApiKeyStore for MemoryStore {
             let mut keys = tables.api_keys.values();
             keys.find(|key| key.digest == *digest).map(|key| (key.clone(), now))
         })
+        .await
     }
 
     async fn api_keys(&self, after: Option<ApiKeyId>, limit: u32) -> Result<Vec<ApiKey>, Error> {
@@ -35,6 +36,7 @@ impl ApiKeyStore for MemoryStore {
             let older = keys.filter(|key| after.is_none_or(|after| key.id < after));
             older.take(limit as usize).cloned().collect()
         })
+        .await
     }
 
     async fn touch_api_keys(&self, ids: &[ApiKeyId]) -> Result<(), Error> {
@@ -45,5 +47,6 @@ impl ApiKeyStore for MemoryStore {
                 }
             }
         })
+        .await
     }
 }

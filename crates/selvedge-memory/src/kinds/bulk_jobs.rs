@@ -22,7 +22,7 @@ pub(crate) const KIND: Kind = Kind {
 #[async_trait]
 impl BulkJobReads for MemoryStore {
     async fn bulk_job(&self, id: BulkJobId) -> Result<Option<BulkJob>, Error> {
-        self.read("bulk_job", |tables, _| tables.bulk_jobs.get(&id).cloned())
+        self.read("bulk_job", |tables, _| tables.bulk_jobs.get(&id).cloned()).await
     }
 
     async fn bulk_jobs(
@@ -36,6 +36,7 @@ impl BulkJobReads for MemoryStore {
             let older = jobs.filter(|job| after.is_none_or(|after| job.id < after));
             older.filter(|job| job.namespace == namespace).take(limit as usize).cloned().collect()
         })
+        .await
     }
 
     async fn due_bulk_jobs(&self, scope: &ReconcilerScope, limit: u32) -> Result<Vec<BulkJob>, Error> {
@@ -45,5 +46,6 @@ impl BulkJobReads for MemoryStore {
             due.sort_unstable_by_key(|job| (job.due_at, job.id));
             due.into_iter().take(limit as usize).cloned().collect()
         })
+        .await
     }
 }

@@ -37,10 +37,11 @@ impl ClassStore for MemoryStore {
         self.change("intern", |tables, now| {
             classes.iter().map(|class| intern_class(tables, class, now)).collect()
         })
+        .await
     }
 
     async fn classes_after(&self, class: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
-        self.read("classes_after", |tables, _| after(tables, class))
+        self.read("classes_after", |tables, _| after(tables, class)).await
     }
 
     /// Looks at the classes that were not used for some time, longest unused first. Removes those that no execution refers to;
@@ -65,6 +66,7 @@ impl ClassStore for MemoryStore {
             tables.class_ids.retain(|_, id| tables.classes.contains_key(id));
             (before - tables.classes.len()) as u64
         })
+        .await
     }
 }
 

@@ -38,10 +38,10 @@ fn overview(tables: &Tables, now: Timestamp) -> Overview {
 #[async_trait]
 impl DueReads for MemoryStore {
     async fn overview(&self) -> Result<Overview, Error> {
-        self.read("overview", overview)
+        self.read("overview", overview).await
     }
 
     async fn glance(&self) -> Result<Overview, Error> {
-        self.read("glance", overview)
+        self.read("glance", overview).await
     }
 }

@@ -166,7 +166,7 @@ fn tag_place(entry: TagEntry) -> ((NamespaceId, String), ListPosition) {
 #[async_trait]
 impl ExecutionReads for MemoryStore {
     async fn fetch(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Stored>, Error> {
-        self.read("fetch", |tables, _| fetch(tables, ids, payloads))
+        self.read("fetch", |tables, _| fetch(tables, ids, payloads)).await
     }
 
     async fn payload_sizes(
@@ -174,7 +174,7 @@ impl ExecutionReads for MemoryStore {
         ids: &[ExecutionId],
         payloads: Payloads,
     ) -> Result<Vec<(ExecutionId, u64)>, Error> {
-        self.read("payload_sizes", |tables, _| payload_sizes(tables, ids, payloads))
+        self.read("payload_sizes", |tables, _| payload_sizes(tables, ids, payloads)).await
     }
 
     async fn head(&self, id: ExecutionId) -> Result<Option<Head>, Error> {
@@ -182,6 +182,7 @@ impl ExecutionReads for MemoryStore {
             let row = &tables.executions.get(&id)?.execution;
             Some(Head { namespace: row.namespace, epoch: row.epoch, state: row.state.name() })
         })
+        .await
     }
 
     async fn list(
@@ -191,13 +192,14 @@ impl ExecutionReads for MemoryStore {
         limit: u32,
         payloads: Payloads,
     ) -> Result<ListPage, Error> {
-        self.read("list", |tables, _| list(tables, filter, after, limit, payloads))
+        self.read("list", |tables, _| list(tables, filter, after, limit, payloads)).await
     }
 
     async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {
         self.read("count", |tables, _| {
             bounded(indexed(tables, filter, None).filter(|record| filter.matches(&record.execution)), bound)
         })
+        .await
     }
 
     async fn count_lanes(
@@ -206,7 +208,7 @@ impl ExecutionReads for MemoryStore {
         lanes: &[Vec<ClassId>],
         bound: u64,
     ) -> Result<Vec<LaneCounts>, Error> {
-        self.read("count_lanes", |tables, _| count_lanes(tables, namespace, lanes, bound))
+        self.read("count_lanes", |tables, _| count_lanes(tables, namespace, lanes, bound)).await
     }
 
     async fn depths(
@@ -215,7 +217,7 @@ impl ExecutionReads for MemoryStore {
         ranges: &[ClassId],
         bound: u64,
     ) -> Result<Vec<Depth>, Error> {
-        self.read("depths", |tables, _| depths(tables, namespace, ranges, bound))
+        self.read("depths", |tables, _| depths(tables, namespace, ranges, bound)).await
     }
 
     async fn history_pages(&self, id: ExecutionId) -> Result<Vec<Vec<u8>>, Error> {
@@ -223,6 +225,7 @@ impl ExecutionReads for MemoryStore {
             let pages = tables.pages.range((id, 0)..=(id, u32::MAX));
             pages.map(|(_, lines)| lines.clone()).collect()
         })
+        .await
     }
 
     async fn ahead_of(&self, execution: &Execution, bound: u64) -> Result<u64, Error> {
@@ -230,6 +233,7 @@ impl ExecutionReads for MemoryStore {
             let claimable = tables.claimable.get(&execution.class).into_iter();
             bounded(claimable.flat_map(|set| set.range(..execution.claim_order())), bound)
         })
+        .await
     }
 
     async fn due(
@@ -249,6 +253,7 @@ impl ExecutionReads for MemoryStore {
                 .take(limit as usize)
                 .collect()
         })
+        .await
     }
 
     async fn expired_leases(
@@ -266,6 +271,7 @@ impl ExecutionReads for MemoryStore {
             rows.truncate(limit as usize);
             rows
         })
+        .await
     }
 }
 

@@ -122,6 +122,7 @@ impl FlowReads for MemoryStore {
         self.read("fetch_flows", |tables, _| {
             ids.iter().filter_map(|id| tables.flows.get(id).cloned()).collect()
         })
+        .await
     }
 
     async fn list_flows(
@@ -141,6 +142,7 @@ impl FlowReads for MemoryStore {
                 .cloned()
                 .collect()
         })
+        .await
     }
 
     async fn count_flows(&self, namespace: NamespaceId, state: FlowState, bound: u64) -> Result<u64, Error> {
@@ -149,6 +151,7 @@ impl FlowReads for MemoryStore {
                 tables.flows.values().filter(|flow| flow.namespace == namespace && flow.state == state);
             (flows.count() as u64).min(bound)
         })
+        .await
     }
 
     async fn members(&self, page: Members) -> Result<Vec<Execution>, Error> {
@@ -156,6 +159,7 @@ impl FlowReads for MemoryStore {
             let records = member_ids(tables, page).into_iter().filter_map(|id| tables.executions.get(&id));
             records.map(|record| record.execution.clone()).collect()
         })
+        .await
     }
 
     async fn due_flows(
@@ -178,5 +182,6 @@ impl FlowReads for MemoryStore {
                 .take(limit as usize)
                 .collect()
         })
+        .await
     }
 }

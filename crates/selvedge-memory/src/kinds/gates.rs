@@ -146,6 +146,7 @@ impl GateReads for MemoryStore {
         self.read("fetch_gates", |tables, _| {
             ids.iter().filter_map(|id| tables.gates.get(id).cloned()).collect()
         })
+        .await
     }
 
     async fn list_gates(
@@ -167,6 +168,7 @@ impl GateReads for MemoryStore {
             gates.truncate(limit as usize);
             gates
         })
+        .await
     }
 
     async fn due_gates(
@@ -184,6 +186,7 @@ impl GateReads for MemoryStore {
                 .cloned()
                 .collect()
         })
+        .await
     }
 
     async fn parts_of(&self, name: &GateName, limit: u32) -> Result<Vec<Gate>, Error> {
@@ -195,19 +198,21 @@ impl GateReads for MemoryStore {
             };
             tables.gates.values().filter(part).take(limit as usize).cloned().collect()
         })
+        .await
     }
 
     async fn ledger(&self, gate: GateId, period: u32) -> Result<Vec<LedgerEntry>, Error> {
-        self.read("ledger", |tables, _| entries(tables, |(of, at, _)| (*of, *at) == (gate, period)))
+        self.read("ledger", |tables, _| entries(tables, |(of, at, _)| (*of, *at) == (gate, period))).await
     }
 
     async fn ledger_of(&self, execution: ExecutionId) -> Result<Vec<LedgerEntry>, Error> {
-        self.read("ledger_of", |tables, _| entries(tables, |(_, _, of)| *of == Some(execution)))
+        self.read("ledger_of", |tables, _| entries(tables, |(_, _, of)| *of == Some(execution))).await
     }
 
     async fn held_by(&self, gate: GateId, bound: u64) -> Result<u64, Error> {
         self.read("held_by", |tables, _| {
             tables.held.get(&gate).map_or(0, |held| (held.len() as u64).min(bound))
         })
+        .await
     }
 }

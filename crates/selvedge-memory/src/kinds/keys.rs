@@ -57,5 +57,6 @@ impl KeyStore for MemoryStore {
             expired.iter().for_each(|name| remove(tables, name));
             expired.len() as u64
         })
+        .await
     }
 }

@@ -40,6 +40,7 @@ impl LogStore for MemoryStore {
                 oldest: if tables.log_dropped == 0 { 0 } else { tables.log_dropped + 1 },
             }
         })
+        .await
     }
 
     /// Every entry is a period of its own.
@@ -51,5 +52,6 @@ impl LogStore for MemoryStore {
             tables.log_dropped += old as i64;
             old as u64
         })
+        .await
     }
 }

@@ -32,10 +32,11 @@ impl NamespaceStore for MemoryStore {
             tables.namespaces.push(name.clone());
             number(tables.namespaces.len() - 1)
         })
+        .await
     }
 
     async fn find_namespace(&self, name: &Name) -> Result<Option<NamespaceId>, Error> {
-        self.read("find_namespace", |tables, _| find(tables, name))
+        self.read("find_namespace", |tables, _| find(tables, name)).await
     }
 
     async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
@@ -43,12 +44,14 @@ impl NamespaceStore for MemoryStore {
             let numbered = tables.namespaces.iter().enumerate();
             numbered.map(|(index, name)| (number(index), name.clone())).collect()
         })
+        .await
     }
 
     async fn namespace_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error> {
         self.read("namespace_settings", |tables, _| {
             tables.settings.get(&namespace).copied().unwrap_or_default()
         })
+        .await
     }
 
     async fn configure_namespace(
@@ -60,6 +63,7 @@ impl NamespaceStore for MemoryStore {
             let known = tables.settings.entry(namespace).or_default();
             *known = known.changed_to(settings);
         })
+        .await
     }
 
     async fn delete_rest_of_namespace(&self, namespace: NamespaceId, _limit: u32) -> Result<u64, Error> {
@@ -75,5 +79,6 @@ impl NamespaceStore for MemoryStore {
             tables.bulk_jobs.retain(|_, job| job.namespace != namespace || job.ended_at.is_none());
             (before - count(tables)) as u64 + gates::delete_all_of(tables, namespace)
         })
+        .await
     }
 }

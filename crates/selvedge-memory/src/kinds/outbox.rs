@@ -57,5 +57,6 @@ impl OutboxReads for MemoryStore {
                 .cloned()
                 .collect()
         })
+        .await
     }
 }

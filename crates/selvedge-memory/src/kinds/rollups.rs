@@ -13,6 +13,7 @@ impl RollupStore for MemoryStore {
             let rows = rows.iter().map(|row| ((row.namespace, row.key.clone()), row.rollup.clone()));
             tables.rollups.extend(rows);
         })
+        .await
     }
 
     async fn rollups(&self, query: &RollupQuery, limit: u32) -> Result<Vec<RollupRow>, Error> {
@@ -24,6 +25,7 @@ impl RollupStore for MemoryStore {
             });
             rows.filter(|row| query.matches(row)).take(limit as usize).collect()
         })
+        .await
     }
 
     async fn delete_old_rollups(&self, keep_ms: i64, limit: u32) -> Result<u64, Error> {
@@ -34,5 +36,6 @@ impl RollupStore for MemoryStore {
             old.iter().for_each(|key| drop(tables.rollups.remove(key)));
             old.len() as u64
         })
+        .await
     }
 }

@@ -43,7 +43,7 @@ fn remove(tables: &mut Tables, name: &ScheduleName) {
 #[async_trait]
 impl ScheduleReads for MemoryStore {
     async fn schedule(&self, name: &ScheduleName) -> Result<Option<Schedule>, Error> {
-        self.read("schedule", |tables, _| tables.schedules.get(name).cloned())
+        self.read("schedule", |tables, _| tables.schedules.get(name).cloned()).await
     }
 
     async fn schedules(
@@ -58,6 +58,7 @@ impl ScheduleReads for MemoryStore {
             let rows = tables.schedules.range(from).map(|(_, row)| row);
             rows.take_while(|row| row.name.namespace == namespace).take(limit as usize).cloned().collect()
         })
+        .await
     }
 
     async fn due_schedules(
@@ -76,5 +77,6 @@ impl ScheduleReads for MemoryStore {
                 .collect();
             DueSchedules { now, schedules }
         })
+        .await
     }
 }

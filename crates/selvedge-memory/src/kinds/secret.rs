@@ -11,5 +11,6 @@ impl SecretStore for MemoryStore {
             bytes: tables.secret.get_or_insert_with(|| new.to_vec()).clone(),
             place: SecretPlace::Memory,
         })
+        .await
     }
 }

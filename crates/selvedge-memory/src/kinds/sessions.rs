@@ -81,6 +81,7 @@ impl SessionReads for MemoryStore {
             sessions.sort_by_key(|session| session.id);
             sessions
         })
+        .await
     }
 
     async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error> {
@@ -96,5 +97,6 @@ impl SessionReads for MemoryStore {
             unseen.truncate(limit as usize);
             unseen
         })
+        .await
     }
 }

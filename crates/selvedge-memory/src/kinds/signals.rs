@@ -38,6 +38,6 @@ fn save(tables: &mut Tables, changes: &mut Changes, _: &mut Saving) {
 #[async_trait]
 impl SignalReads for MemoryStore {
     async fn signals(&self, of: ExecutionId, number: u32, limit: u32) -> Result<Vec<Signal>, Error> {
-        self.read("signals", |tables, _| after(&tables.signals, of, number, limit))
+        self.read("signals", |tables, _| after(&tables.signals, of, number, limit)).await
     }
 }

@@ -28,6 +28,6 @@ pub(crate) const KIND: Kind = Kind {
 #[async_trait]
 impl StepReads for MemoryStore {
     async fn steps(&self, of: ExecutionId, number: u32, limit: u32) -> Result<Vec<Step>, Error> {
-        self.read("steps", |tables, _| after(&tables.steps, of, number, limit))
+        self.read("steps", |tables, _| after(&tables.steps, of, number, limit)).await
     }
 }

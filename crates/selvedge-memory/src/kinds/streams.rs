@@ -68,10 +68,11 @@ impl StreamStore for MemoryStore {
             };
             from.filter(wanted).take(limit as usize).cloned().collect()
         })
+        .await
     }
 
     async fn stream(&self, stream: StreamName) -> Result<Option<Stream>, Error> {
-        self.read("stream", |tables, _| tables.streams.get(&stream).cloned())
+        self.read("stream", |tables, _| tables.streams.get(&stream).cloned()).await
     }
 
     async fn delete_old_frames(&self, limit: u32) -> Result<u64, Error> {
@@ -81,5 +82,6 @@ impl StreamStore for MemoryStore {
             old.iter().for_each(|place| drop(tables.frames.remove(place)));
             old.len() as u64
         })
+        .await
     }
 }

@@ -22,6 +22,6 @@ pub(crate) const KIND: Kind = Kind {
 #[async_trait]
 impl TokenKeyReads for MemoryStore {
     async fn token_keys(&self) -> Result<Vec<TokenKey>, Error> {
-        self.read("token_keys", |tables, _| tables.token_keys.values().copied().collect())
+        self.read("token_keys", |tables, _| tables.token_keys.values().copied().collect()).await
     }
 }

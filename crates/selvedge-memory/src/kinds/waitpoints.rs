@@ -36,7 +36,7 @@ fn save(tables: &mut Tables, changes: &mut Changes, _: &mut Saving) {
 #[async_trait]
 impl WaitpointReads for MemoryStore {
     async fn waitpoints(&self, of: ExecutionId, number: u32, limit: u32) -> Result<Vec<Waitpoint>, Error> {
-        self.read("waitpoints", |tables, _| after(&tables.waitpoints, of, number, limit))
+        self.read("waitpoints", |tables, _| after(&tables.waitpoints, of, number, limit)).await
     }
 
     async fn list_waitpoints(
@@ -52,6 +52,7 @@ impl WaitpointReads for MemoryStore {
             found.sort_unstable_by_key(|waitpoint| Reverse(waitpoint.position()));
             found.into_iter().take(limit as usize).cloned().collect()
         })
+        .await
     }
 
     async fn waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error> {
@@ -59,5 +60,6 @@ impl WaitpointReads for MemoryStore {
             let name = tables.waitpoint_ids.get(&id)?;
             tables.waitpoints.get(name).cloned()
         })
+        .await
     }
 }

@@ -52,7 +52,7 @@ fn save(tables: &mut Tables, changes: &mut Changes, _: &mut Saving) {
 #[async_trait]
 impl WebhookReads for MemoryStore {
     async fn webhook(&self, name: &WebhookName) -> Result<Option<Webhook>, Error> {
-        self.read("webhook", |tables, _| tables.webhooks.get(name).cloned())
+        self.read("webhook", |tables, _| tables.webhooks.get(name).cloned()).await
     }
 
     async fn webhooks(
@@ -67,6 +67,7 @@ impl WebhookReads for MemoryStore {
             let wanted = all.filter(|webhook| namespace.is_none_or(|only| webhook.name.namespace == only));
             wanted.take(limit as usize).cloned().collect()
         })
+        .await
     }
 
     async fn deliveries(&self, page: &DeliveryPage) -> Result<Vec<Delivery>, Error> {
@@ -80,5 +81,6 @@ impl WebhookReads for MemoryStore {
             }
             found
         })
+        .await
     }
 }

@@ -1,6 +1,6 @@
 //! Durable steps: each recorded step runs once, whenever the worker dies.
 
-use super::unreliable_store::{Link, UnreliableStore};
+use super::unreliable_store::{Link, UnreliableLink};
 use super::{ManualClockEnv, TIMEOUT, engine, engine_namespace, lock, no_delay, submit, wait_for_end};
 use selvedge::{Context, Engine, Failure, Namespace, Options, Outcome, Submission, Worker};
 use selvedge_core::step::StepKind;
@@ -215,24 +215,25 @@ async fn a_step_that_fails_is_not_recorded_and_may_be_retried_in_the_same_attemp
 }
 
 async fn runs_once_despite_an_outage(link: Link) {
-    let store = UnreliableStore::new(selvedge::open("memory:").await.expect("the store opens"));
+    let store = selvedge::open("memory:").await.expect("the store opens");
+    let unreliable = UnreliableLink::to(&*store);
     let options = Options { reconcilers: false, ..Options::default() };
-    let engine = Engine::start(store.clone(), options).await.expect("the engine starts");
+    let engine = Engine::start(store, options).await.expect("the engine starts");
     let namespace = engine.namespace("default").await.expect("the namespace opens");
     let effects = Effects::default();
     let worker = Worker::new(namespace.clone(), "w").handler("k", {
-        let (store, effects) = (store.clone(), effects.clone());
+        let (unreliable, effects) = (unreliable.clone(), effects.clone());
         move |ctx: Context| {
-            let (store, effects) = (store.clone(), effects.clone());
+            let (unreliable, effects) = (unreliable.clone(), effects.clone());
             async move {
                 let step = ctx.step("a", || async {
                     effects.add("a");
-                    store.set_link(link);
+                    unreliable.set_link(link);
                     Ok(())
                 });
                 let restore = async {
-                    store.wait_for_failures(3).await;
-                    store.set_link(Link::Up);
+                    unreliable.wait_for_failures(3).await;
+                    unreliable.set_link(Link::Up);
                 };
                 let (done, ()) = tokio::join!(step, restore);
                 done?;

@@ -1,7 +1,7 @@
 //! The reports of a worker while the store is unavailable.
 
 use super::TIMEOUT;
-use super::unreliable_store::{Link, UnreliableStore};
+use super::unreliable_store::{Link, UnreliableLink};
 use selvedge::{Context, Engine, Failure, Namespace, Options, Outcome, Submission, Worker, WorkerSummary};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, mpsc};
 struct Outage {
     engine: Engine,
     namespace: Namespace,
-    store: Arc<UnreliableStore>,
+    unreliable: Arc<UnreliableLink>,
     /// Lets the handler return.
     gate: Arc<Semaphore>,
     worker: selvedge::Handle,
@@ -20,10 +20,11 @@ struct Outage {
 
 /// Starts a handler, then sets the link to the store.
 async fn outage(link: Link, grace: Duration) -> Outage {
-    let store = UnreliableStore::new(selvedge::open("memory:").await.expect("the store opens"));
+    let store = selvedge::open("memory:").await.expect("the store opens");
+    let unreliable = UnreliableLink::to(&*store);
     // The transactions of reconcilers would be counted as failures too.
     let options = Options { reconcilers: false, ..Options::default() };
-    let engine = Engine::start(store.clone(), options).await.expect("the engine starts");
+    let engine = Engine::start(store, options).await.expect("the engine starts");
     let namespace = engine.namespace("default").await.expect("the namespace opens");
     let gate = Arc::new(Semaphore::new(0));
     let (started, mut starts) = mpsc::unbounded_channel();
@@ -45,16 +46,16 @@ async fn outage(link: Link, grace: Duration) -> Outage {
         .expect("the worker starts");
     let submitted = Submission::new("k").submit(&namespace).await.expect("the submission is accepted");
     starts.recv().await.expect("the handler runs");
-    store.set_link(link);
-    Outage { engine, namespace, store, gate, worker, id: submitted.execution.id }
+    unreliable.set_link(link);
+    Outage { engine, namespace, unreliable, gate, worker, id: submitted.execution.id }
 }
 
 async fn completes_once_after_the_outage(link: Link) {
     let outage = outage(link, TIMEOUT).await;
     outage.gate.add_permits(1);
     // Heartbeats alone do not fail this often, so the report is among the failed transactions.
-    outage.store.wait_for_failures(3).await;
-    outage.store.set_link(Link::Up);
+    outage.unreliable.wait_for_failures(3).await;
+    outage.unreliable.set_link(Link::Up);
     let ended = outage.namespace.result(outage.id, TIMEOUT).await.expect("the result is read");
     let ended = ended.expect("the execution ends in time");
     assert_eq!(ended.outcome, Outcome::Completed);
@@ -85,6 +86,6 @@ async fn a_drain_ends_in_bounded_time_even_if_the_store_stays_unavailable() {
     let outage = outage(Link::Down, Duration::ZERO).await;
     let expected = WorkerSummary { aborted: 1, ..WorkerSummary::default() };
     assert_eq!(outage.worker.drain().await, expected);
-    outage.store.set_link(Link::Up);
+    outage.unreliable.set_link(Link::Up);
     outage.engine.shutdown().await;
 }

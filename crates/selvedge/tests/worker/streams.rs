@@ -1,6 +1,6 @@
 //! The streams of handlers: durable and best-effort frames, and the summary document.
 
-use super::unreliable_store::{Link, UnreliableStore};
+use super::unreliable_store::{Link, UnreliableLink};
 use super::{TIMEOUT, engine, submit, wait_for_end};
 use selvedge::{Context, Engine, Failure, Frame, FrameKind, Options, Outcome, Submission, Worker};
 use serde_json::{Value, json};
@@ -57,20 +57,21 @@ async fn frames_are_delivered_live_and_the_summary_is_read_as_a_whole() {
 
 #[tokio::test]
 async fn a_frame_whose_answer_was_lost_is_retried_and_stored_once() {
-    let store = UnreliableStore::new(selvedge::open("memory:").await.expect("the store opens"));
+    let store = selvedge::open("memory:").await.expect("the store opens");
+    let unreliable = UnreliableLink::to(&*store);
     let options = Options { reconcilers: false, ..Options::default() };
-    let engine = Engine::start(store.clone(), options).await.expect("the engine starts");
+    let engine = Engine::start(store, options).await.expect("the engine starts");
     let namespace = engine.namespace("default").await.expect("the namespace opens");
     let worker = Worker::new(namespace.clone(), "w").handler("say", {
-        let store = store.clone();
+        let unreliable = unreliable.clone();
         move |ctx: Context| {
-            let store = store.clone();
+            let unreliable = unreliable.clone();
             async move {
                 ctx.emit(FrameKind::Stdout, "before").await?;
-                store.set_link(Link::AnswersLost);
+                unreliable.set_link(Link::AnswersLost);
                 let restore = async {
-                    store.wait_for_failures(4).await;
-                    store.set_link(Link::Up);
+                    unreliable.wait_for_failures(4).await;
+                    unreliable.set_link(Link::Up);
                 };
                 let (emitted, ()) = tokio::join!(ctx.emit(FrameKind::Stdout, "lost"), restore);
                 emitted?;

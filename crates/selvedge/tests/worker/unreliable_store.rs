@@ -1,9 +1,10 @@
-//! A store that a test can make unavailable.
+//! Makes a store unavailable in a test.
 
 use super::lock;
 use async_trait::async_trait;
 use selvedge::Store;
-use selvedge_store::{Decision, Error, StoreWrapper, Transaction};
+use selvedge_store::{Error, Interceptor};
+use std::any::Any;
 use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 
@@ -18,17 +19,18 @@ pub enum Link {
     AnswersLost,
 }
 
-/// A wrapper that makes transactions fail according to the state of a link.
-pub struct UnreliableStore {
-    inner: Arc<dyn Store>,
+/// Makes the transactions of a store fail according to the state of a link.
+pub struct UnreliableLink {
     link: Mutex<Link>,
     failures: watch::Sender<u32>,
 }
 
-impl UnreliableStore {
-    /// Wraps a store, with the link up.
-    pub fn new(inner: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(UnreliableStore { inner, link: Mutex::new(Link::Up), failures: watch::Sender::new(0) })
+impl UnreliableLink {
+    /// Adds a link to a store. It is up.
+    pub fn to(store: &dyn Store) -> Arc<Self> {
+        let link = Arc::new(UnreliableLink { link: Mutex::new(Link::Up), failures: watch::Sender::new(0) });
+        store.meter().intercept(link.clone());
+        link
     }
 
     /// Sets the state of the link, and resets the count of failures.
@@ -43,27 +45,23 @@ impl UnreliableStore {
         failures.wait_for(|failures| *failures >= count).await.expect("the store is open");
     }
 
-    fn fail(&self) -> Error {
+    /// Fails a transaction if the link is in this state.
+    fn fail_if(&self, call: &str, state: Link) -> Result<(), Error> {
+        if call != "transact" || *lock(&self.link) != state {
+            return Ok(());
+        }
         self.failures.send_modify(|failures| *failures += 1);
-        Error::Unavailable("the link is down".into())
+        Err(Error::Unavailable("the link is down".into()))
     }
 }
 
 #[async_trait]
-impl StoreWrapper for UnreliableStore {
-    fn inner(&self) -> &dyn Store {
-        self.inner.as_ref()
+impl Interceptor for UnreliableLink {
+    async fn before(&self, call: &'static str) -> Result<(), Error> {
+        self.fail_if(call, Link::Down)
     }
 
-    async fn transact(&self, decision: Box<dyn Decision>) -> Result<Transaction, Error> {
-        let link = *lock(&self.link);
-        match link {
-            Link::Up => self.inner.transact(decision).await,
-            Link::Down => Err(self.fail()),
-            Link::AnswersLost => {
-                self.inner.transact(decision).await?;
-                Err(self.fail())
-            }
-        }
+    async fn after(&self, call: &'static str, _returned: &mut (dyn Any + Send)) -> Result<(), Error> {
+        self.fail_if(call, Link::AnswersLost)
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod api_keys;
 pub mod bulk_jobs;
+pub mod calls;
 pub mod claims;
 pub mod debounce;
 pub mod due;
