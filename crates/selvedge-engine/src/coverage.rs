@@ -5,7 +5,7 @@
 //! a namespace. Only a restricted server has to ask: any other one handles everything itself.
 
 use crate::Options;
-use crate::sync::lock;
+use crate::locking::lock;
 use selvedge_core::{Name, NamespaceId};
 use selvedge_store::{Error, ReconcilerScope, Store};
 use std::sync::{Arc, Mutex};

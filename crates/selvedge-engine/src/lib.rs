@@ -10,6 +10,7 @@ mod conformance;
 mod coverage;
 mod defaults;
 mod error;
+mod locking;
 mod manual_clock;
 mod metrics;
 mod namespace;
@@ -17,8 +18,7 @@ mod notify;
 mod reconcilers;
 mod registry;
 pub mod request;
-mod runs;
-mod sync;
+mod scheduled_runs;
 mod traces;
 
 pub use defaults::{LEASE_TTL_MS, ServerDefaults};

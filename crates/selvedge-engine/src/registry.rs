@@ -8,7 +8,7 @@
 //! when the registry reads all of them again.
 
 use crate::Error;
-use crate::sync::{lock, read, write};
+use crate::locking::{lock, read, write};
 use selvedge_core::api_key::EVERY_NAMESPACE;
 use selvedge_core::class::{ClaimScope, USED_EVERY_MS};
 use selvedge_core::gate::{Gate, GateKind};

@@ -5,7 +5,7 @@
 //! what is left when it has passed fails too. One rule that waits is found in less than that. If a lock covers a whole
 //! table, or the store is overloaded, every caller is refused soon, and retries.
 
-use crate::sync::lock;
+use crate::locking::lock;
 use selvedge_store::Error;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};

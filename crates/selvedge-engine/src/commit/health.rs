@@ -1,6 +1,6 @@
 //! The health of writes: remembers the result of the last write, and renews it by a small one while nothing else is written.
 
-use crate::sync::lock;
+use crate::locking::lock;
 use selvedge_store::{Error, Store, Transaction};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};

@@ -6,7 +6,7 @@
 //! If the store has lost commits, it may have another change with the version of a cached row. So all rows belong to one
 //! lineage of the store (see [`Transactions::lineage`](selvedge_store::Transactions::lineage)), and are dropped when it changes.
 
-use crate::sync::lock;
+use crate::locking::lock;
 use selvedge_core::{ClassId, Execution, ExecutionId, FlowId};
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;

@@ -3,7 +3,7 @@
 //! A claim holds what a gate refuses, at most a few hundred executions in a transaction. Behind many thousands of them there may
 //! be others that may run, so claims also search for executions that do not name these gates. The memory is only a hint.
 
-use crate::sync::lock;
+use crate::locking::lock;
 use selvedge_core::gate::{GateKind, GateName};
 use selvedge_core::{ClassId, Execution, State};
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -16,8 +16,8 @@
 
 use super::effects::instance_key;
 use super::reply::{ReplyReceiver, new_task};
+use crate::locking::lock;
 use crate::registry::Registry;
-use crate::sync::lock;
 use selvedge_core::gate::draws::lane_gate;
 use selvedge_core::rules::claim::Claim;
 use selvedge_core::{ClaimScope, ClassId, Classes, GateId, SessionId};

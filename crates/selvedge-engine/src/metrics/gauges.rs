@@ -8,7 +8,7 @@
 
 use super::lanes::{NAMED_MAX, OTHER};
 use crate::Inner;
-use crate::sync::lock;
+use crate::locking::lock;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use selvedge_core::amount::Amount;
 use selvedge_core::flow::FlowState;

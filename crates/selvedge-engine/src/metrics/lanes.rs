@@ -5,8 +5,8 @@
 //! process runs: a counter that moved from one series to another would look like a reset.
 
 use super::histogram::Histogram;
+use crate::locking::{lock, read, write};
 use crate::registry::Registry;
-use crate::sync::{lock, read, write};
 use selvedge_core::history::ATTEMPT_OUTCOMES;
 use selvedge_core::{ClassId, Name, NamespaceId, Outcome};
 use std::collections::HashMap;

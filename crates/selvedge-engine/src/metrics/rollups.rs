@@ -8,7 +8,7 @@
 
 use super::lanes::Lane;
 use crate::commit::LaneChange;
-use crate::sync::lock;
+use crate::locking::lock;
 use selvedge_core::rollup::{Rollup, RollupKey, RollupRow, minute_of};
 use selvedge_core::{Name, NamespaceId, Timestamp};
 use selvedge_store::{Error, Store};

@@ -7,7 +7,7 @@
 //! Each reading of the store's time is compared with the one before and the monotonic clock of this process. A reading is taken
 //! at some time between the question and the answer, so a slow answer is not taken for a step.
 
-use crate::sync::lock;
+use crate::locking::lock;
 use selvedge_core::Timestamp;
 use selvedge_store::Overview;
 use std::sync::Mutex;

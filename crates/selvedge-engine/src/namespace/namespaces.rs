@@ -6,9 +6,9 @@
 
 use super::WAIT_MAX;
 use super::claims::renewal;
-use super::homes::Homes;
+use super::lease_namespaces::Homes;
 use crate::commit::{Registration, Watermark, new_task, receive};
-use crate::sync::lock;
+use crate::locking::lock;
 use crate::{ClaimResult, ClaimWait, Engine, Error, Namespace};
 use selvedge_core::rules::claim::{Claim, Claimed, Claims, Nothing};
 use selvedge_core::shares::Shares;

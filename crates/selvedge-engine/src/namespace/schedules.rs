@@ -2,7 +2,7 @@
 
 use super::{KeyedCalls, Namespace};
 use crate::Error;
-use crate::runs::{check, prepare};
+use crate::scheduled_runs::{check, prepare};
 use selvedge_core::filter::Payloads;
 use selvedge_core::name::NAME_LIMIT;
 use selvedge_core::rules::keyed::Answered;

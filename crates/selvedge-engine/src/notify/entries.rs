@@ -3,7 +3,7 @@
 //! An entry is unreadable if its bytes are damaged, or if a newer version wrote it. It must not block the entries behind it,
 //! so readers pass it and publish one event in its place. Nothing is known of its namespaces, so all of them get that event.
 
-use crate::sync::lock;
+use crate::locking::lock;
 use selvedge_core::Timestamp;
 use selvedge_core::log::{Cursor, Event, Mark, Unreadable, check, unpack};
 use selvedge_store::Entry;

@@ -6,7 +6,7 @@
 //!
 //! The memory is bounded and local to this process: repeating a request too soon is harmless.
 
-use crate::sync::lock;
+use crate::locking::lock;
 use selvedge_core::SessionId;
 use selvedge_core::rules::heartbeat::HeartbeatReply;
 use selvedge_core::rules::report::Fence;

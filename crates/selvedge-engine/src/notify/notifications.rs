@@ -5,7 +5,7 @@
 
 use crate::Options;
 use crate::commit::{Committer, WaitingClaims};
-use crate::sync::lock;
+use crate::locking::lock;
 use selvedge_store::{Notification, Store};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

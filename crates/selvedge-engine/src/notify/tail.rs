@@ -9,7 +9,7 @@
 
 use super::backlog::BACKLOG_BYTES;
 use super::entries::{EntryReader, Position, ReadEntry};
-use crate::sync::lock;
+use crate::locking::lock;
 use selvedge_core::log::{Cursor, check};
 use selvedge_store::{Entry, Error, LogLimit, Store};
 use std::collections::VecDeque;

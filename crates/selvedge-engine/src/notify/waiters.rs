@@ -4,7 +4,7 @@
 //! A caller registers and enables its wake-up before it reads the store. A change between the read and the wait then
 //! wakes it, so none is missed.
 
-use crate::sync::lock;
+use crate::locking::lock;
 use selvedge_core::{ExecutionId, SessionId};
 use std::collections::{HashMap, hash_map};
 use std::sync::{Arc, Mutex, Weak};

@@ -10,7 +10,7 @@ mod rows;
 use super::runtime::ReconcilerContext;
 use super::{DELETE_FOR, Reconciler, Tally};
 use crate::Error;
-use crate::sync::lock;
+use crate::locking::lock;
 use async_trait::async_trait;
 use rows::PageRows;
 use selvedge_core::Timestamp;

@@ -8,7 +8,7 @@ use super::runtime::{ReconcilerContext, RowId};
 use super::scans::due;
 use super::{DELETE_FOR, PAGE, Reconciler, Tally};
 use crate::Error;
-use crate::sync::{into_inner, lock};
+use crate::locking::{into_inner, lock};
 use async_trait::async_trait;
 use selvedge_core::rules::flows::whole::{ForgetFlow, Forgotten};
 use selvedge_core::{DueKind, Timestamp};

@@ -1,7 +1,7 @@
 //! The quarantine: rows that failed are skipped for a while, longer each time, so that they neither block a scan nor
 //! are given up.
 
-use crate::sync::lock;
+use crate::locking::lock;
 use selvedge_core::bulk_job::BulkJobId;
 use selvedge_core::inbox::InboxNumber;
 use selvedge_core::outbox::OutboxName;

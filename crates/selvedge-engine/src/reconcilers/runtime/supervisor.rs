@@ -8,8 +8,8 @@
 use super::context::ReconcilerContext;
 use super::quarantine::Quarantine;
 use crate::commit::Committer;
+use crate::locking::lock;
 use crate::reconcilers::{Intervals, Reconciler, Tally, all};
-use crate::sync::lock;
 use crate::{Error, Options};
 use selvedge_core::{Refusal, Timestamp};
 use selvedge_store::{Overview, Store};

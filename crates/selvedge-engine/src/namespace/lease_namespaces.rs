@@ -5,7 +5,7 @@
 
 use super::{HeartbeatResult, Namespaces};
 use crate::Error;
-use crate::sync::lock;
+use crate::locking::lock;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use selvedge_core::filter::Payloads;
