@@ -100,6 +100,7 @@ async fn create_days(client: &Connection) -> Result<(), Error> {
     let skipped = [
         // Another server has created it.
         SqlState::DUPLICATE_TABLE,
+        SqlState::DUPLICATE_OBJECT,
         SqlState::UNIQUE_VIOLATION,
         // The partition that a migration made of the earlier log overlaps the day.
         SqlState::INVALID_OBJECT_DEFINITION,
