@@ -12,10 +12,23 @@ use tracing_subscriber::EnvFilter;
 /// The smallest and largest number of threads that run tasks. Between them it is the number of processors.
 const THREADS: (usize, usize) = (2, 8);
 
+/// The default filter of the log.
+const DEFAULT_LOG: &str = "warn,selvedge=info";
+
+/// Returns the filter of a log setting of `selvedge`, which may begin with `json`. The benchmark logs text.
+fn filter(setting: &str) -> &str {
+    let rest = setting.strip_prefix("json").filter(|rest| rest.is_empty() || rest.starts_with(','));
+    match rest.map_or(setting, |rest| rest.trim_start_matches(',')).trim() {
+        "" => DEFAULT_LOG,
+        filter => filter,
+    }
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    let log = arguments.log.clone().or_else(|| std::env::var(EnvFilter::DEFAULT_ENV).ok());
     tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::new(arguments.log.as_deref().unwrap_or("warn,selvedge=info")))
+        .with_env_filter(EnvFilter::new(log.as_deref().map_or(DEFAULT_LOG, filter)))
         .with_writer(std::io::stderr)
         .init();
     match run(&arguments) {
@@ -42,4 +55,16 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
         print!("{report}");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_form_of_the_log_is_left_out_of_its_filter() {
+        let settings = ["", "json", "json,", "json,debug", "debug", "jsonish=debug"];
+        let filters = [DEFAULT_LOG, DEFAULT_LOG, DEFAULT_LOG, "debug", "debug", "jsonish=debug"];
+        assert_eq!(settings.map(filter), filters);
+    }
 }

@@ -12,7 +12,7 @@ const PROGRAM: &str = "selvedge-bench";
 
 /// The arguments of `selvedge bench`.
 #[derive(Args, Clone, Debug)]
-#[command(disable_help_flag = true)]
+#[command(disable_help_flag = true, after_help = EXAMPLES)]
 #[group(skip)]
 pub struct Arguments {
     /// Give the benchmark these arguments: a scenario and its options, or --help to list them
@@ -22,6 +22,11 @@ pub struct Arguments {
     #[arg(skip)]
     pub log: Option<String>,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  selvedge bench queue
+  selvedge bench --help    list the scenarios and their options";
 
 /// Replaces this process by the benchmark beside this program, else by the first in the `PATH`. Returns only if there is none.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {

@@ -11,8 +11,8 @@
 //!   expire at once, and its work then runs again. A step of more than a day is not bridged: such a clock was wrong before.
 //! - While the clock is behind, servers note the time every two seconds ([`keep_pace`](PostgresStore::keep_pace)), and it runs a
 //!   tenth slower than the clock, until the two agree.
-//! - The time never goes back: each note begins at the time that follows from the note before, and the time stands still while the
-//!   clock is before the note, as after a further step.
+//! - Each note begins at the time that follows from the note before, so the time never goes back while the clock only goes on. A
+//!   further step of the clock turns it back to the last note, by about two seconds, where it stands still until the next note.
 //! - A clock that is set right again, by a step forward, makes nothing due early: without a new note the time goes on for at most
 //!   ten seconds, or up to the clock. What it is ahead by then disappears within two minutes.
 //! - The row outlives servers and Postgres. If no server runs for longer than those ten seconds, the time waits for the first one,
@@ -43,7 +43,7 @@ const CLOCK_LEAD: &str = "10 seconds";
 /// The time between two notes. Far shorter than `CLOCK_LEAD`.
 const CLOCK_NOTE_INTERVAL: &str = "2 seconds";
 /// The time of the store that follows from the row of `store_clock`. It runs a tenth slower than the clock until the two agree, and
-/// never goes back: it stands still while the clock is before the note.
+/// is never before the note, where it stands still while the clock is before the note.
 const CARRIED_ON: &str =
     "(store_at + least(greatest(clock_timestamp() - clock_at, interval '0'), interval '{clock_lead}') * 0.9)";
 /// The time of the store: the clock of the database, unless that stepped back. The row is read through its index, because sequential
@@ -77,11 +77,13 @@ impl PostgresStore {
         Ok(rows.first().is_some_and(|row| row.get(0)))
     }
 
-    /// Notes the time if it is ahead of the clock, so that it goes on.
-    pub(crate) async fn keep_pace(&self, overview: &Overview) -> Result<(), Error> {
-        if overview.ahead_ms > 0 {
-            self.query_in_background(&KEEP_PACE, &[]).await?;
+    /// Notes the time if it is ahead of the clock, so that it goes on. A failure is logged: the time goes on for a while without a
+    /// note, and what asked for it goes on, too.
+    pub(crate) async fn keep_pace(&self, overview: &Overview) {
+        if overview.ahead_ms > 0
+            && let Err(error) = self.query_in_background(&KEEP_PACE, &[]).await
+        {
+            tracing::warn!(%error, "the time of the store was not noted while the clock is behind");
         }
-        Ok(())
     }
 }

@@ -177,6 +177,11 @@ impl Metrics {
         go_on_from
     }
 
+    /// Takes note that the time of the store follows its clock, which is too far behind.
+    pub fn follow_store_clock(&self) {
+        self.store_clock.follow();
+    }
+
     /// Returns the number of times that the clock of the store stepped back, and the time by which it is behind since.
     pub fn clock_steps(&self) -> (u64, Duration) {
         self.store_clock.steps(self.store_time())

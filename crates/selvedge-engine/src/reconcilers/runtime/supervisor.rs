@@ -272,9 +272,10 @@ impl Ticker {
         match apart(self.tick_timeout, async move { store.bring_forward(time).await }).await {
             Ok(Ok(true)) => {}
             Ok(Ok(false)) => {
+                self.context.committer.metrics().follow_store_clock();
                 tracing::warn!(
                     "the clock of the store is too far behind: leases, delays and schedules stand still"
-                )
+                );
             }
             Ok(Err(error)) => tracing::warn!(%error, "the time of the store could not be brought forward"),
             Err(unfinished) => {

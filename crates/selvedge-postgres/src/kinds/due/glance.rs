@@ -369,7 +369,7 @@ impl PostgresStore {
             schedules: found.schedules.map(Micros::time),
             newest_class: found.newest_class,
         };
-        self.keep_pace(&overview).await?;
+        self.keep_pace(&overview).await;
         Ok(overview)
     }
 

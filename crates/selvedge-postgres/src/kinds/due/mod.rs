@@ -67,7 +67,7 @@ impl PostgresStore {
             inbox: row.get::<_, Option<Micros>>(11).map(Micros::time),
         };
         self.glances.lower(&overview);
-        self.keep_pace(&overview).await?;
+        self.keep_pace(&overview).await;
         let refused = row.get::<_, Option<Micros>>(12).map(Micros::time);
         let deleted_at = refused.map(|at| at.plus_ms(REFUSED_KEPT_MS));
         let overview = Overview { inbox: overview.inbox.or(deleted_at), ..overview };
