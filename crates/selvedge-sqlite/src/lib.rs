@@ -58,7 +58,7 @@ pub async fn migrate(path: &Path) -> Result<Migrated, Error> {
 }
 
 /// A store in one SQLite file. Dropping it waits for all queued writes and releases the file;
-/// [`close`](selvedge_store::Store::close) does the same without blocking the thread.
+/// [`close`](selvedge_store::Transactions::close) does the same without blocking the thread.
 #[derive(Debug)]
 pub struct SqliteStore {
     path: PathBuf,
