@@ -1,4 +1,4 @@
-//! What tests of the engine on a real Postgres share: a schema for each test, stores and servers on it, plain connections for
+//! Shared by the tests of the engine on a real Postgres: a schema for each test, stores and servers on it, plain connections for
 //! locks and observation, a proxy that cuts connections, and points at which a server crashes.
 //!
 //! The tests of this crate run whole engines against one database. Those of the store alone are in `selvedge-postgres`.

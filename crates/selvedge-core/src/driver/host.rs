@@ -27,7 +27,7 @@ pub trait Host: Send {
     /// The form in which this process holds a rule.
     type Task: Task;
 
-    /// What this process does after a commit.
+    /// The work of this process after a commit.
     type Effects: Default + Send;
 
     /// Derives the effects of the commit from the changes that will be saved.

@@ -13,7 +13,6 @@ use uuid::Uuid;
 /// An operator rotated the key that signs tokens.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TokenKeysRotated {
-    /// The new key.
     pub key: TokenKeyId,
     /// The time during which tokens of the old keys are still accepted, in milliseconds.
     pub grace_ms: i64,

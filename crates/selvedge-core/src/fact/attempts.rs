@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 /// A worker claimed the execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Claimed {
-    /// The new lease.
     pub lease: LeaseRef,
     /// The lease's time to live, in milliseconds.
     pub ttl_ms: i64,
@@ -75,7 +74,6 @@ impl Recorded for Completed {
 pub struct Failed {
     /// The lease that ended.
     pub lease: LeaseRef,
-    /// The reported error.
     pub error: Failure,
     /// The state that follows.
     pub next: Next,

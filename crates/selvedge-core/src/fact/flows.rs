@@ -30,7 +30,6 @@ impl Recorded for SubmittedWaitingDependencies {
 /// Upstreams ended or reopened, and its edge group remains undecided.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UpstreamChanged {
-    /// The changed edges.
     pub edges: Vec<EdgeUpdate>,
 }
 
@@ -44,7 +43,6 @@ impl Recorded for UpstreamChanged {
 /// Its edge group decided.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Joined {
-    /// The changed edges.
     pub edges: Vec<EdgeUpdate>,
     /// The group's policy.
     pub policy: JoinPolicy,
@@ -71,9 +69,7 @@ impl Recorded for Joined {
 /// The skipped execution waits for its upstreams again, because one of them reopened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reopened {
-    /// The changed edges.
     pub edges: Vec<EdgeUpdate>,
-    /// The new generation.
     pub generation: u32,
 }
 
@@ -93,7 +89,6 @@ impl Recorded for Reopened {
 /// An operator replayed the execution, which waits for its upstreams again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReplayedWaitingDependencies {
-    /// The new generation.
     pub generation: u32,
 }
 

@@ -177,7 +177,6 @@ impl Recorded for Rescheduled {
 /// An operator replayed the execution, which waits for a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Replayed {
-    /// The new generation.
     pub generation: u32,
 }
 

@@ -31,7 +31,7 @@ use crate::text;
 use crate::transition::Cause;
 use serde::{Deserialize, Serialize};
 
-/// What a fact means to its readers.
+/// Gives the readers of the log the events, the end of an attempt and the state that follow from a fact.
 pub(crate) trait Recorded {
     /// Returns the public events, in order, with the texts as they are stored.
     fn public_events(&self) -> Vec<EventBody>;

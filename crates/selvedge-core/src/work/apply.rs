@@ -36,7 +36,7 @@ struct Turn {
     has_waitpoints: bool,
 }
 
-/// What the change takes from gates, each with the row after it.
+/// The slots and reserves that a change takes from gates, each with the row after it.
 struct LeftGates {
     /// The slots to give back.
     slots: Option<(Execution, Slots)>,

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// The smallest step that counts, in microseconds. Smaller ones delay leases less than a slow heartbeat.
 const SMALLEST: i64 = 1_000_000;
-/// How long after the last reading before a step the store may still be told to go on.
+/// The time after the last reading before a step within which the store may be told to go on.
 const BRIDGED_WITHIN: Duration = Duration::from_secs(300);
 
 /// The readings of the store's time.

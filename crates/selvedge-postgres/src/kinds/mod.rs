@@ -32,7 +32,7 @@ use crate::save::Saving;
 use crate::sql::Statement;
 use crate::{bounds, connection, coverage, diagnosis, settled, store_clock};
 
-/// What a load asks for, in the global lock order: see [`Stage`](selvedge_core::driver::Stage).
+/// The requests of a load, in the global lock order: see [`Stage`](selvedge_core::driver::Stage).
 pub const LOADS: &[fn(&mut Asking<'_>)] = &[
     api_keys::lock,
     bulk_jobs::lock,
@@ -59,7 +59,7 @@ pub const LOADS: &[fn(&mut Asking<'_>)] = &[
     classes::read,
 ];
 
-/// What a save writes. Rows that many transactions want at once are written late, so that no transaction holds them while it
+/// The writes of a save. Rows that many transactions want at once are written late, so that no transaction holds them while it
 /// waits for others: the counts of flows, sessions, gates, the ledger, token keys, API keys, webhooks, the pairs of class and
 /// priority, and attempts of the projection. The counts of flows come before the sessions, as in the order of loads. The
 /// number of the log is drawn last.

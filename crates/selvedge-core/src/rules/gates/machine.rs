@@ -137,7 +137,7 @@ impl Scan {
     }
 }
 
-/// What a gate waits for.
+/// The thing that a gate waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum GateStanding {
     /// Nothing: it holds nothing.
