@@ -4,10 +4,8 @@
 //! servers (`notify`), and runs the background repairs (`reconcilers`). Callers work through a [`Namespace`], which
 //! only [`Engine::namespace`] creates: no request can choose its namespace by itself.
 
-mod adoption;
 mod commit;
 mod conformance;
-mod coverage;
 mod defaults;
 mod error;
 mod locking;
@@ -18,7 +16,6 @@ mod notify;
 mod reconcilers;
 mod registry;
 pub mod request;
-mod scheduled_runs;
 mod traces;
 
 pub use defaults::{LEASE_TTL_MS, ServerDefaults};
@@ -27,13 +24,7 @@ pub use manual_clock::Advanced;
 pub use metrics::{
     Distribution, Family, FamilyKind, Histogram, NAMED_MAX, OTHER, Sample, SampleValue, Slots,
 };
-pub use namespace::{
-    ApiKeyDraft, BULK_MAX, Bulk, BulkJobDraft, BulkResult, BulkTarget, ClaimResult, ClaimWait, ClassDepth,
-    CreatedApiKey, Decision, Ended, EventFilter, EventPage, FlowEnded, FlowMember, FlowRecord, FlowView,
-    Frames, From, GateView, GrownFlow, HeartbeatResult, HeldReason, KeyedCalls, LaneMinute, Namespace,
-    Namespaces, PublicEvent, RecordPage, Relation, ReportItem, RunView, Spent, StateCount, StatsQuery,
-    StreamTail, View, WaitpointLook, WithSecret, WorkerView,
-};
+pub use namespace::*;
 pub use notify::{Notice, Subscription};
 pub use reconcilers::{Aborted, Intervals, ReconcilerStatus, Tally, UnknownReconciler};
 pub use selvedge_core as core;
@@ -42,12 +33,11 @@ pub use selvedge_store::ReconcilerScope;
 pub use traces::{Span, SpanSink};
 
 use commit::{CommitSinks, Committer, EngineHost, WaitingClaims, dispatcher};
-use coverage::Coverage;
 use manual_clock::Advances;
 use metrics::{FlushTask, GaugeReader, Metrics};
 use namespace::creation;
 use notify::{HeartbeatThrottle, NotificationTasks, Tail, TailTask, Waiters};
-use reconcilers::Supervisor;
+use reconcilers::{Coverage, Supervisor};
 use registry::Registry;
 use selvedge_core::Name;
 use selvedge_core::name::NAME_LIMIT;

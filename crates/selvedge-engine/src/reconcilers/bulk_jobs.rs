@@ -5,8 +5,9 @@
 //! of one writer from running work.
 
 use super::runtime::{ReconcilerContext, RowId};
-use super::{Reconciler, Tally, namespace_deletion};
+use super::{Reconciler, Tally};
 use crate::Error;
+use crate::namespace::deletion;
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use selvedge_core::Timestamp;
@@ -77,7 +78,7 @@ async fn try_advance(context: &ReconcilerContext, job: &BulkJob, until: Instant)
         return Ok(u64::from(job.state != BulkJobState::Running));
     };
     if let BulkJobAction::DeleteNamespace { .. } = job.spec.action {
-        return namespace_deletion::empty(context, job, until).await;
+        return deletion::empty(context, job, until).await;
     }
     let mut chunks = 0;
     loop {

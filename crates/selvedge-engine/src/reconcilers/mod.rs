@@ -8,6 +8,7 @@
 mod attempt_timeout;
 mod budget_reset;
 mod bulk_jobs;
+mod coverage;
 mod delay_promoter;
 mod dependency;
 mod edge_cancel_dispatcher;
@@ -17,7 +18,6 @@ mod gate_release;
 mod inbox;
 mod lease_expiry;
 mod log_window;
-mod namespace_deletion;
 mod projection;
 mod retention;
 mod rollup_window;
@@ -29,11 +29,11 @@ mod unused_classes;
 mod waitpoint_expiry;
 mod worker_liveness;
 
-pub use runtime::{Aborted, ReconcilerStatus, Supervisor};
+pub use coverage::Coverage;
+pub use runtime::{Aborted, ReconcilerContext, ReconcilerStatus, Supervisor};
 
 use crate::Error;
 use async_trait::async_trait;
-use runtime::ReconcilerContext;
 use selvedge_core::Timestamp;
 use selvedge_store::Overview;
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 use super::runtime::{ReconcilerContext, RowId};
 use super::{PAGES, Reconciler, Tally};
 use crate::Error;
-use crate::scheduled_runs::prepare;
+use crate::namespace::schedules::prepared_runs::prepare;
 use async_trait::async_trait;
 use selvedge_core::Timestamp;
 use selvedge_core::rules::schedule::{FireReply, FireSchedule};

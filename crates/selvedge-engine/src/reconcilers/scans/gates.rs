@@ -1,7 +1,7 @@
 //! Scans gates that are due: gates that may release what they hold, budgets, and lanes that count what is active.
 
 use crate::Error;
-use crate::adoption::adopt_active;
+use crate::namespace::gates::adoption::adopt_active;
 use crate::reconcilers::runtime::{ReconcilerContext, RowId};
 use crate::reconcilers::{PAGE, PAGES, Reconciler, Tally};
 use async_trait::async_trait;

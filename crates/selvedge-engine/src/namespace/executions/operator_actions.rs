@@ -1,7 +1,7 @@
 //! Actions of operators, on one execution or on many.
 
-use super::{KeyedCalls, Namespace};
 use crate::Error;
+use crate::namespace::{KeyedCalls, Namespace};
 use selvedge_core::filter::{Filter, Payloads};
 use selvedge_core::rules::keyed::{Answered, Keyed};
 use selvedge_core::rules::operator::{Action, Operate, OperateInBulk};
@@ -69,7 +69,7 @@ impl Namespace {
         Ok(self.keyed(None).bulk(bulk, actor).await?.done)
     }
 
-    pub(super) async fn bulk_keyed(
+    pub(in crate::namespace) async fn bulk_keyed(
         &self,
         calls: &KeyedCalls<'_>,
         bulk: Bulk,

@@ -1,8 +1,10 @@
 //! Schedules: saved, listed, run at once, and their last runs.
 
-use super::{KeyedCalls, Namespace};
+pub(crate) mod prepared_runs;
+
 use crate::Error;
-use crate::scheduled_runs::{check, prepare};
+use crate::namespace::{KeyedCalls, Namespace};
+use prepared_runs::{check, prepare};
 use selvedge_core::filter::Payloads;
 use selvedge_core::name::NAME_LIMIT;
 use selvedge_core::rules::keyed::Answered;

@@ -1,7 +1,12 @@
 //! Flows: submitted as a whole, grown, listed, drawn as a graph, and waited for.
 
-use super::{Ended, Namespace, WAIT_MAX};
+mod cancel;
+mod record;
+
+pub use record::*;
+
 use crate::Error;
+use crate::namespace::{Ended, Namespace, WAIT_MAX};
 use selvedge_core::execution::ROOT;
 use selvedge_core::filter::Payloads;
 use selvedge_core::flow::{Counts, FlowFilter, FlowListPosition, FlowState};
@@ -67,7 +72,7 @@ pub(crate) fn planned_graph(plan: GraphPlan, classes: Vec<ClassId>) -> PlannedGr
     PlannedGraph { plan, ids, classes }
 }
 
-pub(super) fn no_flow(id: FlowId) -> Error {
+pub(in crate::namespace) fn no_flow(id: FlowId) -> Error {
     Refusal::NotFound { what: "flow".into(), id: id.to_string() }.into()
 }
 
@@ -144,7 +149,7 @@ impl Namespace {
     }
 
     /// Returns the members of a flow in the order of their submission, without their payloads.
-    pub(super) async fn members(&self, flow: FlowId) -> Result<Vec<Execution>, Error> {
+    pub(in crate::namespace) async fn members(&self, flow: FlowId) -> Result<Vec<Execution>, Error> {
         let members = self.inner().store.members(Members { flow, skip: 0, limit: u32::MAX }).await?;
         Ok(members.into_iter().filter(|row| row.namespace == self.id()).collect())
     }
@@ -166,7 +171,7 @@ impl Namespace {
     }
 
     /// Returns the execution that has the id of a flow. If it is alone, it is its own flow.
-    pub(super) async fn same_id_execution(&self, id: FlowId) -> Result<Execution, Error> {
+    pub(in crate::namespace) async fn same_id_execution(&self, id: FlowId) -> Result<Execution, Error> {
         match self.row(ExecutionId(id.0)).await {
             Err(Error::Refused(_)) => Err(no_flow(id)),
             found => found,
@@ -174,7 +179,7 @@ impl Namespace {
     }
 
     /// Returns the row of a flow. None if there is none, or if it is being deleted.
-    pub(super) async fn stored_flow(&self, id: FlowId) -> Result<Option<Flow>, Error> {
+    pub(in crate::namespace) async fn stored_flow(&self, id: FlowId) -> Result<Option<Flow>, Error> {
         let flow = self.inner().store.fetch_flows(&[id]).await?.pop();
         Ok(flow.filter(|flow| flow.namespace == self.id() && !flow.detail.deleting))
     }
@@ -285,7 +290,7 @@ fn planned_nodes(planned: &PlannedGraph) -> Vec<(Name, ExecutionId)> {
 }
 
 /// Shows a lone execution as a flow.
-pub(super) fn lone_flow(row: &Execution) -> Flow {
+pub(in crate::namespace) fn lone_flow(row: &Execution) -> Flow {
     let mut counts = Counts::default();
     counts.add(row.state.name(), 1);
     Flow {

@@ -1,7 +1,7 @@
 //! The members of a flow with their kinds and histories: for views that show when something happened.
 
-use super::Namespace;
 use crate::Error;
+use crate::namespace::Namespace;
 use selvedge_core::history::{History, HistoryLine};
 use selvedge_core::log::Cursor;
 use selvedge_core::past::MemberHistory;
@@ -72,7 +72,7 @@ impl Namespace {
 
     /// Returns the time of the event at a cursor of the log. A cursor that the log has dropped or does not know is refused.
     pub async fn time_of_event(&self, cursor: &str) -> Result<Timestamp, Error> {
-        let (position, _) = self.resolve_start(super::events::From::Cursor(cursor.to_owned())).await?;
+        let (position, _) = self.resolve_start(crate::namespace::From::Cursor(cursor.to_owned())).await?;
         let before = position.cursor.entry.saturating_sub(1).max(0);
         let page = self.inner().store.log_after(before, 1).await?;
         let entry = page.entries.into_iter().next().filter(|_| position.cursor != Cursor::BEGINNING);

@@ -1,7 +1,23 @@
 //! Reads of executions: one, lists, holds, attempts, spending and results.
 
-use super::{Namespace, WAIT_MAX};
+mod counts;
+mod explain;
+mod operator_actions;
+mod record_pages;
+mod relatives;
+mod signals;
+mod streams;
+mod submissions;
+
+pub use counts::*;
+pub use operator_actions::*;
+pub use record_pages::RecordPage;
+pub use relatives::Relation;
+pub use signals::*;
+pub use streams::*;
+
 use crate::Error;
+use crate::namespace::{Namespace, WAIT_MAX};
 use selvedge_core::explain::{is_paused, shown_state};
 use selvedge_core::fact::{self, Fact, Failure};
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
@@ -108,7 +124,7 @@ pub struct Ended {
 }
 
 /// The history of an execution, as far as it can be read.
-pub(super) struct ReadHistory {
+pub(in crate::namespace) struct ReadHistory {
     pub view: View,
     /// The lines, oldest first.
     pub lines: Vec<HistoryLine>,
@@ -117,7 +133,7 @@ pub(super) struct ReadHistory {
 }
 
 /// A place in a history where unreadable lines are missing.
-pub(super) struct HistoryGap {
+pub(in crate::namespace) struct HistoryGap {
     /// The version of the line before the gap.
     pub after: u32,
     /// The time of the line before the gap.
@@ -140,12 +156,12 @@ impl Namespace {
     }
 
     /// Returns the row of one execution, without payloads.
-    pub(super) async fn row(&self, id: ExecutionId) -> Result<Execution, Error> {
+    pub(in crate::namespace) async fn row(&self, id: ExecutionId) -> Result<Execution, Error> {
         Ok(self.stored(id, Payloads::NONE).await?.execution)
     }
 
     /// Returns the head of an execution.
-    pub(super) async fn head(&self, id: ExecutionId) -> Result<Head, Error> {
+    pub(in crate::namespace) async fn head(&self, id: ExecutionId) -> Result<Head, Error> {
         let head = self.inner().store.head(id).await?.filter(|head| head.namespace == self.id());
         head.ok_or_else(|| Refusal::no_execution(id).into())
     }
@@ -258,7 +274,7 @@ impl Namespace {
 
     /// Adds what the store needs for a filter on the state waiting: the classes, by which the store finds waiting
     /// executions, and the classes of paused lanes, if the filter tells waiting executions from held ones.
-    pub(super) async fn with_paused_lanes(&self, filter: &Filter) -> Result<Filter, Error> {
+    pub(in crate::namespace) async fn with_paused_lanes(&self, filter: &Filter) -> Result<Filter, Error> {
         let mut filter = filter.clone();
         let lanes = match tells_paused_lanes(&filter) {
             true => self.paused_lanes().await?,
@@ -302,7 +318,7 @@ impl Namespace {
     }
 
     /// Returns an execution and the readable lines of its history.
-    pub(super) async fn read_history(&self, id: ExecutionId) -> Result<ReadHistory, Error> {
+    pub(in crate::namespace) async fn read_history(&self, id: ExecutionId) -> Result<ReadHistory, Error> {
         let view = self.get_with(id, Payloads::NONE).await?;
         let mut pages = Vec::new();
         if view.stored.execution.detail.history_pages > 0 {
@@ -380,7 +396,7 @@ fn tells_paused_lanes(filter: &Filter) -> bool {
 }
 
 /// Returns the budgets that an execution draws on: each as a whole, and its parts for the execution's flow and lane.
-pub(super) fn drawn_budgets(view: &View) -> Vec<GateName> {
+pub(in crate::namespace) fn drawn_budgets(view: &View) -> Vec<GateName> {
     let row = &view.stored.execution;
     let parts = [None, Some(Name::trusted(&row.flow().to_string())), Some(view.class.lane.clone())];
     let budgets = row.spec.required_gates.budgets.iter();

@@ -1,8 +1,8 @@
 //! Streams of executions: frames by range, a live tail, and the summary document.
 
-use super::Namespace;
 use super::record_pages::{PageReader, RecordLimit, RecordPage};
 use crate::Error;
+use crate::namespace::Namespace;
 use selvedge_core::state::StateName;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::{ExecutionId, Refusal};

@@ -2,9 +2,9 @@
 //!
 //! Every read is bounded and takes no lock.
 
-use super::executions::drawn_budgets;
-use super::{FlowView, Namespace, View};
+use super::drawn_budgets;
 use crate::Error;
+use crate::namespace::{FlowView, Namespace, View};
 use selvedge_core::explain::flow::{FlowContext, explain_flow};
 use selvedge_core::explain::{ExplainContext, Explanation, explain};
 use selvedge_core::filter::{Filter, Payloads};

@@ -3,8 +3,12 @@
 //! The namespace is marked first, and its job is started after that. A server that crashes in between leaves a namespace that takes
 //! no calls and has no job; deleting it again starts the job.
 
-use super::Namespace;
+mod emptying;
+
+pub use emptying::empty;
+
 use crate::Error;
+use crate::namespace::Namespace;
 use selvedge_core::bulk_job::{BulkJob, BulkJobId};
 use selvedge_core::rules::bulk_job::StartDeletion;
 use selvedge_core::{Name, Refusal};
@@ -21,7 +25,7 @@ impl Namespace {
     }
 
     /// Refuses a namespace that is being deleted, or was deleted meanwhile.
-    pub(super) async fn refuse_deletion(&self) -> Result<(), Error> {
+    pub(in crate::namespace) async fn refuse_deletion(&self) -> Result<(), Error> {
         let detail = match self.settings().await?.deletion {
             None => return Ok(()),
             Some(Deletion::Running(job)) => {

@@ -14,7 +14,7 @@ pub struct RecordPage<T> {
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct RecordLimit {
+pub(in crate::namespace) struct RecordLimit {
     /// The maximum number of records.
     pub records: u32,
     /// The total size of payloads at which the page ends, in bytes.
@@ -22,7 +22,7 @@ pub(super) struct RecordLimit {
 }
 
 /// A page while it is read.
-pub(super) struct PageReader<T> {
+pub(in crate::namespace) struct PageReader<T> {
     limit: RecordLimit,
     page: RecordPage<T>,
     bytes: usize,

@@ -2,8 +2,8 @@
 //!
 //! Every count comes from an index and stops at a bound, so that its cost does not grow with the number of executions.
 
-use super::Namespace;
 use crate::Error;
+use crate::namespace::Namespace;
 use futures_util::future::try_join_all;
 use selvedge_core::class::Class;
 use selvedge_core::filter::Filter;

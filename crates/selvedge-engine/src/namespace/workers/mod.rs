@@ -1,8 +1,17 @@
 //! Workers: heartbeats that may wait, drain, departure, and the list of workers.
 
-use super::{Namespace, WAIT_MAX};
+mod claims;
+mod lease_namespaces;
+mod reports;
+mod several_namespaces;
+
+pub use claims::*;
+pub use reports::ReportItem;
+pub use several_namespaces::Namespaces;
+
 use crate::Error;
 use crate::commit::instance_key;
+use crate::namespace::{Namespace, WAIT_MAX};
 use selvedge_core::name::NAME_LIMIT;
 use selvedge_core::rules::claim::check_incarnation;
 use selvedge_core::rules::heartbeat::Heartbeat;
@@ -132,7 +141,11 @@ impl Namespace {
     }
 
     /// Puts leases back, without counting an interruption. Returns those that were still held.
-    pub(super) async fn put_back(&self, fences: &[Fence], why: PutBackReason) -> Result<Vec<Fence>, Error> {
+    pub(in crate::namespace) async fn put_back(
+        &self,
+        fences: &[Fence],
+        why: PutBackReason,
+    ) -> Result<Vec<Fence>, Error> {
         let put_back = |fence: &Fence| PutBack { namespace: self.id(), fence: *fence, why };
         let replies = self.inner().committer.run_all(fences.iter().map(put_back)).await?;
         let held = fences.iter().zip(replies).filter(|(_, reply)| matches!(reply, Ok(true)));

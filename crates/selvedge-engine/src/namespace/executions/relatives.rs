@@ -1,7 +1,7 @@
 //! The upstreams and children of an execution, in pages with their outcomes and results.
 
-use super::Namespace;
 use crate::Error;
+use crate::namespace::Namespace;
 use selvedge_core::ExecutionId;
 use selvedge_core::filter::Payloads;
 use selvedge_store::{PAGE_BYTES, Stored, within_page};

@@ -1,7 +1,7 @@
 //! Submission of executions.
 
-use super::Namespace;
 use crate::Error;
+use crate::namespace::Namespace;
 use selvedge_core::rule::Rule;
 use selvedge_core::rules::CallKey;
 use selvedge_core::rules::submit::{Submit, SubmitItem, Submitted};
@@ -21,7 +21,10 @@ const RETRY_PAUSE: Duration = Duration::from_millis(100);
 impl Namespace {
     /// Runs a rule whose ids were minted here, and retries it while the store fails transiently. If the first try
     /// committed and only its reply was lost, the retry finds the rows with these ids. `rule` gets true for a retry.
-    pub(super) async fn run_with_retry<R: Rule>(&self, rule: impl Fn(bool) -> R) -> Result<R::Reply, Error> {
+    pub(in crate::namespace) async fn run_with_retry<R: Rule>(
+        &self,
+        rule: impl Fn(bool) -> R,
+    ) -> Result<R::Reply, Error> {
         let started = Instant::now();
         let mut repeated = false;
         loop {

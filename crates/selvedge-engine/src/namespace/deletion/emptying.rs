@@ -4,10 +4,10 @@
 //! marked before the job starts. Servers notice the mark within half a minute and refuse calls from then on; until that time
 //! has passed the job looks again for what they accepted meanwhile. The job cannot be stopped.
 
-use super::runtime::ReconcilerContext;
+use super::MARK_NOTICED_MS;
 use crate::Error;
-use crate::namespace::MARK_NOTICED_MS;
 use crate::namespace::creation::KeysOf;
+use crate::reconcilers::ReconcilerContext;
 use selvedge_core::bulk_job::{BulkJob, BulkJobAction, BulkJobState};
 use selvedge_core::filter::{Filter, Payloads};
 use selvedge_core::flow::FlowFilter;

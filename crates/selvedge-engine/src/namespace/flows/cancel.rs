@@ -1,8 +1,8 @@
 //! Cancellation of flows.
 
-use super::flows::{lone_flow, no_flow};
-use super::{FlowView, KeyedCalls, Namespace, WAIT_MAX};
+use super::{lone_flow, no_flow};
 use crate::Error;
+use crate::namespace::{FlowView, KeyedCalls, Namespace, WAIT_MAX};
 use selvedge_core::flow::CancelMode;
 use selvedge_core::rules::flows::whole::CancelFlow;
 use selvedge_core::rules::keyed::Answered;
@@ -27,7 +27,7 @@ impl Namespace {
         Ok(self.keyed(None).cancel_flow(id, mode, reason, actor, wait).await?.done)
     }
 
-    pub(super) async fn cancel_flow_keyed(
+    pub(in crate::namespace) async fn cancel_flow_keyed(
         &self,
         calls: &KeyedCalls<'_>,
         id: FlowId,

@@ -3,9 +3,9 @@
 //! A page from a time has to read everything since then, which on a busy server is more than a person can look at. This looks
 //! at the newest entries instead, and at more of them while few events match and little time has passed.
 
-use super::Namespace;
-use super::events::{EventFilter, EventPage, From};
+use super::{EventFilter, EventPage, From};
 use crate::Error;
+use crate::namespace::Namespace;
 use crate::notify::Position;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

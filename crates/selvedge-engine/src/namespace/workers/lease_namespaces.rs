@@ -3,9 +3,9 @@
 //! The namespace of a stored execution never changes, so it is remembered when the execution is claimed. After a restart, or
 //! on another server, it is read from the store once.
 
-use super::{HeartbeatResult, Namespaces};
 use crate::Error;
 use crate::locking::lock;
+use crate::namespace::{HeartbeatResult, Namespaces};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use selvedge_core::filter::Payloads;
@@ -24,7 +24,7 @@ const PAGE: usize = 500;
 
 /// The namespaces of claimed executions.
 #[derive(Default)]
-pub(super) struct Homes(Mutex<HashMap<ExecutionId, NamespaceId>>);
+pub(in crate::namespace) struct Homes(Mutex<HashMap<ExecutionId, NamespaceId>>);
 
 impl Homes {
     /// Remembers the namespaces of claimed executions.
@@ -67,7 +67,7 @@ impl Namespaces {
 
     /// Renews leases of several namespaces. With `wait` it returns early when something happens in any of them, or when `stop`
     /// completes. The worker is asked to drain if it is in all of them. See
-    /// [`Namespace::heartbeat_until`](super::Namespace::heartbeat_until).
+    /// [`Namespace::heartbeat_until`](crate::Namespace::heartbeat_until).
     pub async fn heartbeat_until(
         &self,
         instance: &str,

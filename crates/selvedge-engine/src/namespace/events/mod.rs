@@ -1,8 +1,11 @@
 //! Pages of the event log, as public events.
 
-use super::Namespace;
-use super::executions::ReadHistory;
+mod newest;
+mod positions;
+
 use crate::Error;
+use crate::namespace::Namespace;
+use crate::namespace::executions::ReadHistory;
 use crate::notify::{BACKLOG_BYTES, Backlog, ENTRIES_PER_READ, Position, Step};
 use selvedge_core::fact::EVENT_TYPES;
 use selvedge_core::log::{Cursor, Event, Mark, UNREADABLE, check};
@@ -192,7 +195,7 @@ impl Namespace {
     }
 
     /// Returns the number of the newest entry whose predecessors are all final.
-    pub(super) async fn newest_entry(&self) -> Result<i64, Error> {
+    pub(in crate::namespace) async fn newest_entry(&self) -> Result<i64, Error> {
         Ok(self.inner().store.log_after(i64::MAX - 1, 1).await?.upto)
     }
 
@@ -203,7 +206,7 @@ impl Namespace {
 
     /// Returns the public events of a history, with the cursors of the history itself. One event stands for the lines that
     /// are missing at a gap.
-    pub(super) fn public_history(&self, history: &ReadHistory) -> Vec<PublicEvent> {
+    pub(in crate::namespace) fn public_history(&self, history: &ReadHistory) -> Vec<PublicEvent> {
         let row = &history.view.stored.execution;
         let mut events = Vec::new();
         for line in &history.lines {

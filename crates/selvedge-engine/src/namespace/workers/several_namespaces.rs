@@ -4,11 +4,11 @@
 //! one namespace does not use go to the others. A namespace that had no work is not asked again until one of its
 //! executions may have become claimable, or the session of the worker there has to be renewed.
 
-use super::WAIT_MAX;
 use super::claims::renewal;
 use super::lease_namespaces::Homes;
 use crate::commit::{Registration, Watermark, new_task, receive};
 use crate::locking::lock;
+use crate::namespace::WAIT_MAX;
 use crate::{ClaimResult, ClaimWait, Engine, Error, Namespace};
 use selvedge_core::rules::claim::{Claim, Claimed, Claims, Nothing};
 use selvedge_core::shares::Shares;
@@ -23,10 +23,10 @@ use tokio::time::Instant;
 
 /// Several namespaces from which the workers of one key claim. Report an execution to its own namespace; see [`Namespaces::of`].
 pub struct Namespaces {
-    pub(super) engine: Engine,
-    pub(super) members: Vec<(Namespace, u32)>,
+    pub(in crate::namespace) engine: Engine,
+    pub(in crate::namespace) members: Vec<(Namespace, u32)>,
     turns: Mutex<Turns>,
-    pub(super) homes: Homes,
+    pub(in crate::namespace) homes: Homes,
 }
 
 #[derive(Default)]

@@ -1,8 +1,8 @@
 //! Claims in one namespace, which may wait for work.
 
-use super::{Namespace, WAIT_MAX};
 use crate::Error;
 use crate::commit::{WakeUp, instance_key};
+use crate::namespace::{Namespace, WAIT_MAX};
 use selvedge_core::rules::CallKey;
 use selvedge_core::rules::claim::{Claim, ClaimDraft, Claimed, Claims, Nothing};
 use selvedge_core::rules::worker::{BeginIncarnation, PutBackReason};
@@ -42,7 +42,7 @@ enum Next {
 
 /// Returns the time after which a waiting claim renews its session: the time to live of its leases. The worker counts as live for
 /// twice as long.
-pub(super) fn renewal(claim: &Claim) -> Duration {
+pub(in crate::namespace) fn renewal(claim: &Claim) -> Duration {
     Duration::from_millis(claim.ttl_ms.max(1) as u64)
 }
 
@@ -157,13 +157,13 @@ impl Namespace {
     }
 
     /// Wakes the next waiting claim of each class: this one was woken and leaves executions that the others may take.
-    pub(super) fn pass_wake_up_on(&self, claim: &Claim) {
+    pub(in crate::namespace) fn pass_wake_up_on(&self, claim: &Claim) {
         self.inner().waiting.wake(&self.inner().registry.covered(&claim.scope));
     }
 
     /// Registers the incarnation that a claim names, and puts the leases of its predecessor back. Refuses a superseded
     /// one.
-    pub(super) async fn begin_incarnation(&self, claim: &Claim) -> Result<(), Error> {
+    pub(in crate::namespace) async fn begin_incarnation(&self, claim: &Claim) -> Result<(), Error> {
         let leases = self.run(BeginIncarnation { claim: claim.clone() }).await??;
         // A crash before this leaves leases on their first term: they expire when it ends.
         self.put_back(&leases, PutBackReason::WorkerDeparted).await?;
@@ -172,7 +172,7 @@ impl Namespace {
 
     /// Delays the reply to a claim of a draining worker, unless that was not told recently. A change of the instance ends
     /// the delay, and so does a shutdown.
-    pub(super) async fn delay_drain(&self, claim: &Claim, deadline: Instant) {
+    pub(in crate::namespace) async fn delay_drain(&self, claim: &Claim, deadline: Instant) {
         let key = instance_key(self.id, &claim.instance);
         let waiter = self.inner().waiters.register_instance(key);
         let woken = waiter.woken();

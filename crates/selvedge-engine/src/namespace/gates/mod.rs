@@ -1,8 +1,10 @@
 //! Lanes, quotas and budgets: configured, listed with their current use, spent and reset.
 
-use super::{KeyedCalls, Namespace};
+pub(crate) mod adoption;
+
 use crate::Error;
-use crate::adoption::adopt_active;
+use crate::namespace::{KeyedCalls, Namespace};
+use adoption::adopt_active;
 use selvedge_core::Rule;
 use selvedge_core::gate::patch::ConfigPatch;
 use selvedge_core::gate::{Adoption, Amounts, Config, Gate, GateKind, GateName};
@@ -61,7 +63,7 @@ impl Namespace {
         Ok(self.keyed(None).patch_gate(kind, name, patch, actor).await?.done)
     }
 
-    pub(super) async fn set_gate(
+    pub(in crate::namespace) async fn set_gate(
         &self,
         calls: &KeyedCalls<'_>,
         (kind, name): (GateKind, &str),
@@ -122,7 +124,7 @@ impl Namespace {
         Ok(self.keyed(None).reset_budget(name, actor).await?.done)
     }
 
-    pub(super) async fn reset_budget_keyed(
+    pub(in crate::namespace) async fn reset_budget_keyed(
         &self,
         calls: &KeyedCalls<'_>,
         name: &str,

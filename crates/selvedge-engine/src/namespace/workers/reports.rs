@@ -1,8 +1,8 @@
 //! Reports of workers, which may carry the worker's next claim.
 
-use super::{ClaimResult, Namespace};
 use crate::Error;
 use crate::commit::{new_task, receive};
+use crate::namespace::{ClaimResult, Namespace};
 use selvedge_core::Refusal;
 use selvedge_core::rules::claim::{ClaimDraft, Claimed, Nothing};
 use selvedge_core::rules::gates::budget::Breach;

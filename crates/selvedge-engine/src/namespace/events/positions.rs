@@ -4,8 +4,8 @@
 //! its lines. They are searched by time: entries are in the order of their times, except for concurrent transactions. A
 //! line is found near the place that a bisection returns, and later lines of the execution come after it.
 
-use super::{Namespace, PublicEvent};
 use crate::Error;
+use crate::namespace::{Namespace, PublicEvent};
 use crate::notify::ReadEntry;
 use selvedge_core::history::HistoryLine;
 use selvedge_core::log::{Cursor, Event, Mark, check, last_event, unpack};

@@ -1,7 +1,7 @@
 //! Signals, waitpoints with their tokens, and the steps of executions.
 
 use super::record_pages::{PageReader, RecordLimit, RecordPage};
-use super::{KeyedCalls, Namespace};
+use crate::namespace::{KeyedCalls, Namespace};
 use crate::{Engine, Error};
 use bytes::Bytes;
 use selvedge_core::filter::Payloads;
@@ -263,7 +263,7 @@ impl Namespace {
         Ok(self.keyed(None).reissue_waitpoint(id, expires_ms, actor).await?.done)
     }
 
-    pub(super) async fn reissue_waitpoint_keyed(
+    pub(in crate::namespace) async fn reissue_waitpoint_keyed(
         &self,
         calls: &KeyedCalls<'_>,
         id: WaitpointId,
@@ -282,7 +282,7 @@ impl Namespace {
         Ok(self.keyed(None).revoke_waitpoint(id, actor).await?.done)
     }
 
-    pub(super) async fn revoke_waitpoint_keyed(
+    pub(in crate::namespace) async fn revoke_waitpoint_keyed(
         &self,
         calls: &KeyedCalls<'_>,
         id: WaitpointId,
