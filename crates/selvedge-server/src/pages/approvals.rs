@@ -1,8 +1,8 @@
 //! The page `/approvals`: waitpoints that wait for an answer of a person, and those that were answered or have expired.
 
-use super::answer::{self, confirmation, further_lines, headline};
-use super::forms::call_button;
-use super::layout::{Page, Viewer, heading};
+use super::frame::layout::{Page, Viewer, heading};
+use super::parts::answer::{self, confirmation, further_lines, headline};
+use super::parts::forms::call_button;
 use super::parts::{address, ago, empty, execution_link, labelled_state, maybe_ago, pager, user_text};
 use crate::auth::Caller;
 use crate::routes::HandlerResult;

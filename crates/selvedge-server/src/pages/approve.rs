@@ -5,8 +5,8 @@
 //! pages moves it into the form and submits that; without a script a person pastes the token. From then on the token is in the
 //! bodies of forms only, and it alone authorises the answer, as in `/v1/waitpoints/{id}/signal`.
 
-use super::answer::{self, confirmation, further_lines, headline};
-use super::layout::{self, mark};
+use super::frame::layout::{self, mark};
+use super::parts::answer::{self, confirmation, further_lines, headline};
 use super::parts::{ago, moment, user_text};
 use crate::AppState;
 use crate::auth::TokenHolder;

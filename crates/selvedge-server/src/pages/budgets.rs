@@ -2,11 +2,11 @@
 //!
 //! A budget with a scope has a part for each flow or lane. What was spent without an execution is in no part, and limits nothing.
 
-use super::chart::amount_bar;
-use super::forms::{
+use super::frame::layout::{Page, Viewer, heading_with};
+use super::parts::chart::amount_bar;
+use super::parts::forms::{
     Dialog, call_button, change_button, choice, create_button, duration_field, duration_text, name_field,
 };
-use super::layout::{Page, Viewer, heading_with};
 use super::parts::{
     address, duration, empty, executions_link, labelled_state, maybe_ago, name_pager, number, path_part,
     short, user_text,

@@ -1,7 +1,7 @@
 //! The page `/events`: the live tail of the event log.
 
 use super::execution::event_data;
-use super::layout::{Page, Viewer, heading};
+use super::frame::layout::{Page, Viewer, heading};
 use super::parts::{address, chips, empty, execution_link, flow_link, short, user_text};
 use crate::auth::Caller;
 use crate::routes::HandlerResult;

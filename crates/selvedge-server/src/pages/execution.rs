@@ -1,14 +1,14 @@
 //! The page of an execution: its explanation, its timeline, its attempts, its payloads, its events and the log of its newest attempt.
 
-use super::assets::EXECUTION_SCRIPT;
-use super::layout::{Page, Viewer, heading};
+use super::frame::assets::EXECUTION_SCRIPT;
+use super::frame::layout::{Page, Viewer, heading};
+use super::parts::payload::payload;
+use super::parts::terminal::without_codes;
+use super::parts::timeline::{Life, state_of_attempt};
 use super::parts::{
     ago, clipped, duration, executions_link, flow_link, kept_until, labelled_state, maybe_ago, moment,
     path_part, sentence, short, state, tags, user_text, words,
 };
-use super::payload::payload;
-use super::terminal::without_codes;
-use super::timeline::{Life, state_of_attempt};
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
 use crate::wire::path::PathExecution;
@@ -95,8 +95,8 @@ impl Record {
             (heading(html! { (user_text(&self.view.class.kind)) }, above))
             section.card #facts data-live aria-label="Facts" { (self.facts()) }
             div.action-bar {
-                @if may_operate { div #actions data-live { (super::actions::of_execution(&self.view)) } }
-                @if may_submit { (super::again::show(&self.view, self.now)) }
+                @if may_operate { div #actions data-live { (super::parts::actions::of_execution(&self.view)) } }
+                @if may_submit { (super::parts::again::show(&self.view, self.now)) }
             }
             section #error data-live { @if let Some(error) = &row.detail.error { (error_card(error, matches!(row.state.outcome(), Some(Outcome::Failed | Outcome::Expired)))) } }
             section #explain data-live { h2 { (self.question()) } (explain(&self.explanation, self.now)) }

@@ -1,12 +1,12 @@
 //! The page `/executions`: a list with filters that are part of its address, a selection, and the bulk jobs that run.
 
-use super::layout::{Page, Viewer, heading};
-use super::matches::{self, Matches};
+use super::frame::layout::{Page, Viewer, heading};
+use super::parts::matches::{self, Matches};
+use super::parts::selection;
 use super::parts::{
     address, ago, bounded, chips, clipped, duration, empty, execution_link, executions_link, flow_link, icon,
     short, state, tags, user_text, words,
 };
-use super::selection;
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
 use crate::wire::filter::RawFilter;

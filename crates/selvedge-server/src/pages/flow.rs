@@ -1,14 +1,14 @@
 //! The page of a flow: its graph now or at an earlier moment, the Gantt view of its executions, its joins, and why it has not ended.
 
-use super::assets::FLOW_SCRIPT;
 use super::execution::explain;
-use super::gantt;
-use super::layout::{Page, Viewer, heading, redirect, rendered};
+use super::frame::assets::FLOW_SCRIPT;
+use super::frame::layout::{Page, Viewer, heading, redirect, rendered};
+use super::parts::gantt;
+use super::parts::scrubber::{MEMBERS_MAX, Scrubber, Wish};
 use super::parts::{
     address, duration, execution_link, executions_link, flow_state, kept_until, maybe_ago, moment, state,
     tags, user_text,
 };
-use super::scrubber::{MEMBERS_MAX, Scrubber, Wish};
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
 use crate::wire::path::PathFlow;
@@ -71,7 +71,7 @@ pub async fn page(caller: Caller, PathFlow(id): PathFlow, mut query: Query) -> H
             }
         }))
         section.card #facts data-live aria-label="Facts" { (facts(&flow, &shown, now)) }
-        @if caller.may(Permission::Operate) { div #actions data-live { @if !is_past { (super::actions::of_flow(&flow, &shown.graph)) } } }
+        @if caller.may(Permission::Operate) { div #actions data-live { @if !is_past { (super::parts::actions::of_flow(&flow, &shown.graph)) } } }
         section {
             nav.tabs aria-label="Views of the flow" {
                 @for (word, label) in VIEWS {
@@ -139,7 +139,7 @@ fn graph(id: FlowId, shown: &Shown, title: &str, expanded: &[String]) -> Markup 
         .iter()
         .map(|node| kinds.get(&node.execution).copied().unwrap_or_default())
         .collect();
-    let at = shown.at.map(super::scrubber::exact);
+    let at = shown.at.map(super::parts::scrubber::exact);
     let open: HashSet<&str> = expanded.iter().map(String::as_str).collect();
     let expand = |name: &str| {
         let mut query: Vec<(&str, &str)> = at.iter().map(|at| ("at", at.as_str())).collect();

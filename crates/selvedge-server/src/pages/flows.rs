@@ -1,6 +1,6 @@
 //! The page `/flows`: the list of flows.
 
-use super::layout::{Page, Viewer, heading};
+use super::frame::layout::{Page, Viewer, heading};
 use super::parts::{address, ago, duration, empty, flow_link, flow_state, labelled_state, pager, user_text};
 use crate::auth::Caller;
 use crate::routes::HandlerResult;

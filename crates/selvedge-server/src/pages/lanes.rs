@@ -1,12 +1,12 @@
 //! The page `/lanes`: lanes and quotas with their limits and their use, and the forms that change them.
 
-use super::actions::simple;
-use super::chart::bar;
-use super::forms::{
+use super::frame::layout::{Page, Viewer, heading};
+use super::parts::actions::simple;
+use super::parts::chart::bar;
+use super::parts::forms::{
     Dialog, call_button, change_button, create_button, duration_field, duration_text, limit_field,
     name_field, weight_field,
 };
-use super::layout::{Page, Viewer, heading};
 use super::parts::{
     COUNT_MAX, address, bounded, duration, empty, executions_link, labelled_state, name_pager, path_part,
     user_text,

@@ -1,6 +1,6 @@
 //! Signing in with an API key, and out. See `auth::session` for the cookie.
 
-use super::layout::{self, mark, redirect};
+use super::frame::layout::{self, mark, redirect};
 use crate::AppState;
 use crate::auth::Connection;
 use crate::auth::session::{self, BrowserSession, check_same_origin};

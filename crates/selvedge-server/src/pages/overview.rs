@@ -1,10 +1,10 @@
 //! The page `/`: what goes on, what needs attention, the curves of the last hour, the lanes, and the health of this server.
 
-use super::attention;
-use super::chart::{Curve, chart, count, milliseconds, sparkline};
-use super::layout::{Page, Viewer, heading};
-use super::minutes::{LastHour, Minutes, ended};
-use super::overview_data::OverviewData;
+use super::frame::layout::{Page, Viewer, heading};
+use super::parts::attention;
+use super::parts::chart::{Curve, chart, count, milliseconds, sparkline};
+use super::parts::minutes::{LastHour, Minutes, ended};
+use super::parts::overview_data::OverviewData;
 use super::parts::{
     COUNT_MAX, bounded, duration, empty, executions_link, labelled_state, number, state, user_text,
 };

@@ -1,6 +1,6 @@
 //! The page `/docs/problems`: every problem code, its meaning and its advice.
 
-use super::layout::{FixedPage, Page, heading};
+use super::frame::layout::{FixedPage, Page, heading};
 use crate::wire::problem::Code;
 use axum::response::Response;
 use maud::html;

@@ -1,8 +1,8 @@
 //! The page `/docs`: the reference of the API, rendered from the document that `/openapi.json` serves.
 
+use super::frame::layout::{FixedPage, Page, heading, rendered};
 use crate::openapi::node::Node;
 use crate::openapi::{TAGS, document};
-use crate::pages::layout::{FixedPage, Page, heading, rendered};
 use axum::response::Response;
 use maud::html;
 use serde_json::Value;

@@ -1,8 +1,8 @@
 //! The page `/schedules/{name}`: the next times of a schedule, its last runs, and what it submits.
 
-use super::layout::{Page, Viewer, heading};
+use super::frame::layout::{Page, Viewer, heading};
+use super::parts::payload::payload;
 use super::parts::{ago, duration, empty, path_part, user_text};
-use super::payload::payload;
 use super::schedules::{actions, dialog, run_result, schedule_state, timing};
 use crate::auth::Caller;
 use crate::routes::HandlerResult;

@@ -1,13 +1,13 @@
 //! The page `/schedules`: schedules with their next times and their last runs, and the form that creates and changes them.
 
-use super::actions::simple;
-use super::forms::{
+use super::frame::layout::{Page, Viewer, heading_with};
+use super::parts::actions::simple;
+use super::parts::forms::{
     Dialog, call_button, change_button, choice, create_button, duration_field, duration_text, field,
     name_field,
 };
-use super::layout::{Page, Viewer, heading_with};
+use super::parts::payload::indented;
 use super::parts::{address, duration, empty, labelled_state, maybe_ago, name_pager, path_part, user_text};
-use super::payload::indented;
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
 use crate::wire::paging::{name_cursor, parse_name_cursor};

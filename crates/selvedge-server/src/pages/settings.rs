@@ -1,12 +1,12 @@
 //! The page `/settings`: this server and its background work; for administrators the API keys, the keys of waitpoints, the namespaces and
 //! the configuration with the source of each value.
 
-use super::attention;
-use super::forms::{
+use super::frame::layout::{Page, Viewer, heading};
+use super::parts::attention;
+use super::parts::forms::{
     Dialog, call_button, change_button, choice, create_button, duration_field, duration_text, field,
     name_field, period_field, weight_field,
 };
-use super::layout::{Page, Viewer, heading};
 use super::parts::{address, ago, duration, empty, labelled_state, maybe_ago, moment, path_part, user_text};
 use crate::auth::Caller;
 use crate::routes::HandlerResult;

@@ -1,8 +1,8 @@
 //! The page `/webhooks/{name}`: a webhook, what is done with it, and its deliveries.
 
-use super::actions::simple;
-use super::forms::{Dialog, call_button, period_field};
-use super::layout::{Page, Viewer, heading};
+use super::frame::layout::{Page, Viewer, heading};
+use super::parts::actions::simple;
+use super::parts::forms::{Dialog, call_button, period_field};
 use super::parts::{
     address, ago, empty, execution_link, labelled_state, maybe_ago, number, pager, path_part, user_text,
 };

@@ -1,7 +1,7 @@
 //! The page `/webhooks`: webhooks with their counts, and the form that creates and changes them.
 
-use super::forms::{Dialog, change_button, create_button, field, name_field};
-use super::layout::{Page, Viewer, heading_with};
+use super::frame::layout::{Page, Viewer, heading_with};
+use super::parts::forms::{Dialog, change_button, create_button, field, name_field};
 use super::parts::{
     address, empty, labelled_state, maybe_ago, name_pager, number, path_part, user_text, words,
 };

@@ -1,7 +1,7 @@
 //! The page `/workers`: live workers with the leases that they hold, and those that ended in the last minutes with the reason.
 
-use super::forms::call_button;
-use super::layout::{Page, Viewer, heading};
+use super::frame::layout::{Page, Viewer, heading};
+use super::parts::forms::call_button;
 use super::parts::{
     ago, duration, empty, execution_link, executions_link, labelled_state, maybe_ago, path_part, user_text,
 };

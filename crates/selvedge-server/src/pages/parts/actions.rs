@@ -62,7 +62,7 @@ pub fn of_flow(flow: &Flow, graph: &FlowGraph) -> Markup {
                 label { "Node"
                     select data-of-call="/v1/executions/{}/replay" {
                         @for node in &nodes {
-                            option value=(node.execution) { (super::parts::clipped(&node.name, 60)) " – " (node.state.as_str()) }
+                            option value=(node.execution) { (super::clipped(&node.name, 60)) " – " (node.state.as_str()) }
                         }
                     }
                 }

@@ -2,7 +2,7 @@
 
 use super::chart::milliseconds;
 use super::minutes::LastHour;
-use super::parts::{bounded, duration, executions_link, number, path_part, user_text, words};
+use super::{bounded, duration, executions_link, number, path_part, user_text, words};
 use maud::{Markup, html};
 use selvedge_core::class::Class;
 use selvedge_core::explain::deaths;
@@ -321,7 +321,7 @@ fn wait(count: u64, noun: &str) -> String {
 pub fn list(matters: &[Matter]) -> Markup {
     html! {
         @if matters.is_empty() {
-            p.all-well { (super::parts::labelled_state(StateName::Completed, "Nothing needs attention.")) }
+            p.all-well { (super::labelled_state(StateName::Completed, "Nothing needs attention.")) }
         } @else {
             ul.attention {
                 @for matter in matters {

@@ -1,7 +1,7 @@
 //! The Gantt view of a flow: when each execution waited and ran, drawn to scale, with the critical path.
 
-use super::parts::{duration, empty};
 use super::timeline::{Bar, ROWS_MAX, Row, Scale, draw as draw_rows};
+use super::{duration, empty};
 use maud::{Markup, html};
 use selvedge_core::Timestamp;
 use selvedge_core::flow::Flow;
@@ -57,7 +57,7 @@ fn row_of(member: &FlowMember, is_critical: bool, end: Timestamp) -> Row {
     }];
     if row.started_at.is_some() {
         let ran = duration(ended.ms_since(started));
-        let word = super::parts::words(state.as_str());
+        let word = super::words(state.as_str());
         let about = format!("{name}: {word}, {ran} since the start of its first attempt");
         bars.push(Bar { from: started, to: Some(ended), state, label: format!("{word} · {ran}"), about });
     }

@@ -1,7 +1,7 @@
 //! Problems as pages: a person whose page cannot be shown reads why, and an error never looks like an empty list.
 
 use super::layout::{self, mark, redirect};
-use super::parts::address;
+use crate::pages::parts::address;
 use crate::wire::problem::{Code, ProblemSummary};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, header};

@@ -1,6 +1,6 @@
 //! Curves over time as SVG: charts of the last hour, sparklines, and bars of use.
 
-use super::parts::{duration, number};
+use super::{duration, number};
 use maud::{Markup, html};
 use std::fmt::Write;
 

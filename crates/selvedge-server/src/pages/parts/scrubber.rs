@@ -2,7 +2,7 @@
 //!
 //! The moments come from the histories of the executions ([`selvedge_core::past`]), which are kept as long as the executions.
 
-use super::parts::{address, clipped, moment, user_text, words};
+use super::{address, clipped, moment, user_text, words};
 use crate::wire::times;
 use maud::{Markup, html};
 use selvedge_core::past::{Moment, moments};

@@ -2,7 +2,7 @@
 
 use super::forms::call_button;
 use super::matches::Matches;
-use super::parts::{ago, labelled_state, number, user_text, words};
+use super::{ago, labelled_state, number, user_text, words};
 use crate::wire::times;
 use maud::{Markup, html};
 use selvedge_core::Timestamp;

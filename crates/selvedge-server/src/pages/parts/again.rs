@@ -3,8 +3,8 @@
 //!
 //! Every stored field is either a field of the form, or listed with a box that can be cleared, or named among those that are not kept.
 
-use super::parts::{duration, user_text};
 use super::payload::indented;
+use super::{duration, user_text};
 use crate::wire::{times, views};
 use maud::{Markup, html};
 use selvedge_core::gate::Amounts;

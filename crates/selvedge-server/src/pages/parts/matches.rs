@@ -1,6 +1,6 @@
 //! The executions that match the filter of a page, and their number, at a bounded cost.
 
-use super::parts::{COUNT_MAX, empty};
+use super::{COUNT_MAX, empty};
 use maud::{Markup, html};
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_engine::{Error, Namespace, View};

@@ -1,8 +1,8 @@
 //! The content of the overview, and its sharing: however many people look at a namespace, it is read once for all of them.
 
+use super::COUNT_MAX;
 use super::attention::{self, Matter, Situation};
 use super::minutes::{LastHour, ended};
-use super::parts::COUNT_MAX;
 use selvedge_core::filter::{Filter, Payloads};
 use selvedge_core::flow::FlowFilter;
 use selvedge_core::{Name, NamespaceId, Timestamp};

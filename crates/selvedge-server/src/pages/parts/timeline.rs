@@ -1,6 +1,6 @@
 //! Rows of bars drawn to scale: the timeline of an execution and the Gantt view of a flow.
 
-use super::parts::{clipped, duration, moment, words};
+use super::{clipped, duration, moment, words};
 use maud::{Markup, html};
 use selvedge_core::fact::{self, Fact};
 use selvedge_core::headline::headline;

@@ -1,5 +1,21 @@
 //! Elements that pages share: states, times, counts, links, tables without rows, and links to further pages.
 
+pub mod actions;
+pub mod again;
+pub mod answer;
+pub mod attention;
+pub mod chart;
+pub mod forms;
+pub mod gantt;
+pub mod matches;
+pub mod minutes;
+pub mod overview_data;
+pub mod payload;
+pub mod scrubber;
+pub mod selection;
+pub mod terminal;
+pub mod timeline;
+
 use crate::wire::times;
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
