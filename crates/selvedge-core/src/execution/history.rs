@@ -285,7 +285,9 @@ mod tests {
             let next = Next::Delayed(Timestamp::from_micros(1));
             let claimed = Fact::Claimed(fact::Claimed { lease: lease.clone(), ttl_ms: 1, after: None });
             let failed = Fact::Failed(fact::Failed { lease, error, next, digest: epoch.into() });
-            for (index, fact) in [claimed, failed, Fact::DelayOver(fact::DelayOver)].into_iter().enumerate() {
+            for (index, fact) in
+                [claimed, failed, Fact::DelayOver(fact::DelayOver {})].into_iter().enumerate()
+            {
                 let version = epoch * 3 + index as u32;
                 let at = Timestamp::from_micros(1);
                 history.push(&HistoryLine { version, at, actor: None, fact: fact.shortened() });

@@ -32,9 +32,9 @@ pub(super) fn ended(row: &Execution, outcome: Outcome, around: &ExplainContext<'
 /// Reports whether a fact ends the execution.
 fn is_end(fact: &Fact) -> bool {
     match fact {
-        Fact::Cancelled { .. } | Fact::DeadlinePassed { .. } | Fact::StartByPassed(fact::StartByPassed) => {
-            true
-        }
+        Fact::Cancelled { .. }
+        | Fact::DeadlinePassed { .. }
+        | Fact::StartByPassed(fact::StartByPassed {}) => true,
         Fact::SuspensionTimedOut { .. } => true,
         Fact::Joined(fact::Joined { next, .. }) => matches!(next, Next::Terminal(_)),
         fact => attempt_end(fact).is_some_and(|(_, end)| matches!(end.next, Next::Terminal(_))),
@@ -101,7 +101,7 @@ fn expired(row: &Execution, line: Option<&HistoryLine>) -> Reason {
     };
     let message = match line.map(|line| &line.fact) {
         Some(Fact::DeadlinePassed { .. }) => "its deadline passed".to_owned(),
-        Some(Fact::StartByPassed(fact::StartByPassed)) => "it did not start in time".to_owned(),
+        Some(Fact::StartByPassed(fact::StartByPassed {})) => "it did not start in time".to_owned(),
         Some(Fact::LeaseExpired { .. }) => interrupted(row.detail.interruptions_without_progress()),
         Some(_) | None => match &row.detail.error {
             Some(error) => headline(&error.message).to_owned(),

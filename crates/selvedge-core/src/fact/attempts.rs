@@ -1,27 +1,25 @@
 //! Facts about attempts: their claims and ends, and what their workers do in between.
 
-use super::events::{EventBody, attempt_ended, lease_data, lease_event};
-use super::{Failure, LeaseRef, Next, Recorded, RenewedLease, shorten};
+use super::declaration::declare;
+use super::events::{attempt_ended, lease_data, lease_event};
+use super::{Failure, LeaseRef, Next, RenewedLease, shorten};
 use crate::headline::shortened_error;
-use crate::history::{AttemptEnd, LINE_MESSAGE_LIMIT};
+use crate::history::LINE_MESSAGE_LIMIT;
 use crate::state::StateName;
 use crate::{Name, Outcome};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// A worker claimed the execution.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Claimed {
-    pub lease: LeaseRef,
-    /// The lease's time to live, in milliseconds.
-    pub ttl_ms: i64,
-    /// The expired lease whose interruption made the execution claimable, if one did.
-    pub after: Option<LeaseRef>,
-}
-
-impl Recorded for Claimed {
-    fn public_events(&self) -> Vec<EventBody> {
-        let Self { lease, ttl_ms, after } = self;
+// Of each end of an attempt: `lease` is the lease that ended, `next` the state that follows, `digest` that of the report.
+declare! {
+    /// A worker claimed the execution.
+    pub struct Claimed {
+        lease: LeaseRef,
+        /// The lease's time to live, in milliseconds.
+        ttl_ms: i64,
+        /// The expired lease whose interruption made the execution claimable, if one did.
+        after: Option<LeaseRef>,
+    }
+    events {
         let mut data = lease_data(lease);
         data.insert("ttl_ms".into(), json!(ttl_ms));
         let kind = match after {
@@ -32,311 +30,114 @@ impl Recorded for Claimed {
             }
         };
         vec![(kind, Value::Object(data)), ("execution.started", json!({ "attempt": lease.attempt() }))]
+    };
+    then StateName::Active;
+
+    /// Its worker completed the execution.
+    pub struct Completed {
+        /// The index of the attempt.
+        attempt: u32,
+        /// The digest of the report, by which a repeat is recognised.
+        digest: u64,
     }
+    publishes
+        "attempt.ended" { "attempt": attempt, "outcome": "completed" },
+        "execution.completed" { "attempt": attempt };
+    ends *attempt, "completed", Next::Terminal(Outcome::Completed), Some(*digest);
 
-    fn state_after(&self) -> Option<StateName> {
-        Some(StateName::Active)
+    /// Its worker reported a failure.
+    pub struct Failed { lease: LeaseRef, error: Failure, next: Next, digest: u64, }
+    events attempt_ended(lease, "failed", Some(error), *next, "execution.retry_scheduled");
+    ends lease.attempt(), "failed", *next, Some(*digest);
+    shortens error.message = shortened_error(&error.message, LINE_MESSAGE_LIMIT);
+
+    /// Its attempt exceeded the attempt timeout.
+    pub struct TimedOut { lease: LeaseRef, next: Next, }
+    events attempt_ended(lease, "timeout", None, *next, "execution.retry_scheduled");
+    ends lease.attempt(), "timeout", *next, None;
+
+    pub struct LeaseExpired { lease: LeaseRef, next: Next, }
+    events {
+        let after = attempt_ended(lease, "interrupted", None, *next, "execution.delayed");
+        lease_event("lease.expired", lease, None, after)
+    };
+    ends lease.attempt(), "interrupted", *next, None;
+
+    /// Its worker put the execution back until a time.
+    pub struct Delayed { lease: LeaseRef, next: Next, digest: u64, }
+    events attempt_ended(lease, "delayed", None, *next, "execution.delayed");
+    ends lease.attempt(), "delayed", *next, Some(*digest);
+
+    /// Its worker put the execution back, or departed.
+    pub struct Released {
+        lease: LeaseRef,
+        next: Next,
+        /// None if the worker departed.
+        digest: Option<u64>,
     }
-}
+    events {
+        let after = attempt_ended(lease, "released", None, *next, "execution.delayed");
+        lease_event("lease.released", lease, None, after)
+    };
+    ends lease.attempt(), "released", *next, *digest;
 
-/// Its worker completed the execution.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Completed {
-    /// The index of the attempt.
-    pub attempt: u32,
-    /// The digest of the report, by which a repeat is recognised.
-    pub digest: u64,
-}
+    /// Its lease was orphaned: the reply to the claim never reached the worker.
+    pub struct Orphaned { lease: LeaseRef, next: Next, }
+    events {
+        let after = attempt_ended(lease, "orphaned", None, *next, "execution.delayed");
+        lease_event("lease.orphaned", lease, None, after)
+    };
+    ends lease.attempt(), "orphaned", *next, None;
 
-impl Recorded for Completed {
-    fn public_events(&self) -> Vec<EventBody> {
-        let Self { attempt, .. } = self;
-        vec![
-            ("attempt.ended", json!({ "attempt": attempt, "outcome": "completed" })),
-            ("execution.completed", json!({ "attempt": attempt })),
-        ]
+    /// An operator revoked the lease.
+    pub struct Revoked {
+        lease: LeaseRef,
+        /// The operator's reason.
+        reason: Option<String>,
+        next: Next,
     }
-
-    fn attempt_end(&self) -> Option<(u32, AttemptEnd)> {
-        Some((
-            self.attempt,
-            AttemptEnd {
-                outcome: "completed",
-                next: Next::Terminal(Outcome::Completed),
-                digest: Some(self.digest),
-            },
-        ))
-    }
-}
-
-/// Its worker reported a failure.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Failed {
-    /// The lease that ended.
-    pub lease: LeaseRef,
-    pub error: Failure,
-    /// The state that follows.
-    pub next: Next,
-    /// The digest of the report.
-    pub digest: u64,
-}
-
-impl Recorded for Failed {
-    fn public_events(&self) -> Vec<EventBody> {
-        let Self { lease, error, next, .. } = self;
-        attempt_ended(lease, "failed", Some(error), *next, "execution.retry_scheduled")
-    }
-
-    fn attempt_end(&self) -> Option<(u32, AttemptEnd)> {
-        Some((
-            self.lease.attempt(),
-            AttemptEnd { outcome: "failed", next: self.next, digest: Some(self.digest) },
-        ))
-    }
-
-    fn shorten(&mut self) {
-        let message = &mut self.error.message;
-        *message = shortened_error(message, LINE_MESSAGE_LIMIT);
-    }
-}
-
-/// Its attempt exceeded the attempt timeout.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TimedOut {
-    /// The lease that ended.
-    pub lease: LeaseRef,
-    /// The state that follows.
-    pub next: Next,
-}
-
-impl Recorded for TimedOut {
-    fn public_events(&self) -> Vec<EventBody> {
-        let Self { lease, next } = self;
-        attempt_ended(lease, "timeout", None, *next, "execution.retry_scheduled")
-    }
-
-    fn attempt_end(&self) -> Option<(u32, AttemptEnd)> {
-        Some((self.lease.attempt(), AttemptEnd { outcome: "timeout", next: self.next, digest: None }))
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LeaseExpired {
-    /// The lease that ended.
-    pub lease: LeaseRef,
-    /// The state that follows.
-    pub next: Next,
-}
-
-impl Recorded for LeaseExpired {
-    fn public_events(&self) -> Vec<EventBody> {
-        let Self { lease, next } = self;
-        lease_event(
-            "lease.expired",
-            lease,
-            None,
-            attempt_ended(lease, "interrupted", None, *next, "execution.delayed"),
-        )
-    }
-
-    fn attempt_end(&self) -> Option<(u32, AttemptEnd)> {
-        Some((self.lease.attempt(), AttemptEnd { outcome: "interrupted", next: self.next, digest: None }))
-    }
-}
-
-/// Its worker put the execution back until a time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Delayed {
-    /// The lease that ended.
-    pub lease: LeaseRef,
-    /// The state that follows.
-    pub next: Next,
-    /// The digest of the report.
-    pub digest: u64,
-}
-
-impl Recorded for Delayed {
-    fn public_events(&self) -> Vec<EventBody> {
-        let Self { lease, next, .. } = self;
-        attempt_ended(lease, "delayed", None, *next, "execution.delayed")
-    }
-
-    fn attempt_end(&self) -> Option<(u32, AttemptEnd)> {
-        Some((
-            self.lease.attempt(),
-            AttemptEnd { outcome: "delayed", next: self.next, digest: Some(self.digest) },
-        ))
-    }
-}
-
-/// Its worker put the execution back, or departed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Released {
-    /// The lease that ended.
-    pub lease: LeaseRef,
-    /// The state that follows.
-    pub next: Next,
-    /// The digest of the report; none if the worker departed.
-    pub digest: Option<u64>,
-}
-
-impl Recorded for Released {
-    fn public_events(&self) -> Vec<EventBody> {
-        let Self { lease, next, .. } = self;
-        lease_event(
-            "lease.released",
-            lease,
-            None,
-            attempt_ended(lease, "released", None, *next, "execution.delayed"),
-        )
-    }
-
-    fn attempt_end(&self) -> Option<(u32, AttemptEnd)> {
-        Some((self.lease.attempt(), AttemptEnd { outcome: "released", next: self.next, digest: self.digest }))
-    }
-}
-
-/// Its lease was orphaned: the reply to the claim never reached the worker.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Orphaned {
-    /// The lease that ended.
-    pub lease: LeaseRef,
-    /// The state that follows.
-    pub next: Next,
-}
-
-impl Recorded for Orphaned {
-    fn public_events(&self) -> Vec<EventBody> {
-        let Self { lease, next } = self;
-        lease_event(
-            "lease.orphaned",
-            lease,
-            None,
-            attempt_ended(lease, "orphaned", None, *next, "execution.delayed"),
-        )
-    }
-
-    fn attempt_end(&self) -> Option<(u32, AttemptEnd)> {
-        Some((self.lease.attempt(), AttemptEnd { outcome: "orphaned", next: self.next, digest: None }))
-    }
-}
-
-/// An operator revoked the lease.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Revoked {
-    /// The lease that ended.
-    pub lease: LeaseRef,
-    /// The operator's reason.
-    pub reason: Option<String>,
-    /// The state that follows.
-    pub next: Next,
-}
-
-impl Recorded for Revoked {
-    fn public_events(&self) -> Vec<EventBody> {
-        let Self { lease, reason, next } = self;
+    events {
         let after = attempt_ended(lease, "revoked", None, *next, "execution.delayed");
         lease_event("lease.revoked", lease, reason.as_deref(), after)
+    };
+    ends lease.attempt(), "revoked", *next, None;
+    shortens reason.iter_mut().for_each(shorten);
+
+    /// Its worker acknowledged the request to cancel, which ended the execution.
+    pub struct CancelAcknowledged {
+        lease: LeaseRef,
+        /// The operator's reason.
+        reason: Option<String>,
+        /// The worker's message.
+        message: Option<String>,
+        digest: u64,
     }
+    publishes
+        "attempt.ended" { "attempt": lease.attempt(), "outcome": "cancelled" },
+        "execution.cancelled" { "reason": reason, "message": message };
+    ends lease.attempt(), "cancelled", Next::Terminal(Outcome::Cancelled), Some(*digest);
+    shortens reason.iter_mut().chain(message).for_each(shorten);
 
-    fn attempt_end(&self) -> Option<(u32, AttemptEnd)> {
-        Some((self.lease.attempt(), AttemptEnd { outcome: "revoked", next: self.next, digest: None }))
+    /// Its worker reported progress.
+    pub struct Progressed {
+        /// The percentage done, 0 to 100.
+        percent: Option<f64>,
+        /// The progress in words.
+        message: Option<String>,
     }
+    publishes "execution.progressed" { "percent": percent, "message": message };
 
-    fn shorten(&mut self) {
-        self.reason.iter_mut().for_each(shorten);
-    }
-}
-
-/// Its worker acknowledged the request to cancel, which ended the execution.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CancelAcknowledged {
-    /// The lease that ended.
-    pub lease: LeaseRef,
-    /// The operator's reason.
-    pub reason: Option<String>,
-    /// The worker's message.
-    pub message: Option<String>,
-    /// The digest of the report.
-    pub digest: u64,
-}
-
-impl Recorded for CancelAcknowledged {
-    fn public_events(&self) -> Vec<EventBody> {
-        let Self { lease, reason, message, .. } = self;
-        vec![
-            ("attempt.ended", json!({ "attempt": lease.attempt(), "outcome": "cancelled" })),
-            ("execution.cancelled", json!({ "reason": reason, "message": message })),
-        ]
-    }
-
-    fn attempt_end(&self) -> Option<(u32, AttemptEnd)> {
-        Some((
-            self.lease.attempt(),
-            AttemptEnd {
-                outcome: "cancelled",
-                next: Next::Terminal(Outcome::Cancelled),
-                digest: Some(self.digest),
-            },
-        ))
-    }
-
-    fn shorten(&mut self) {
-        self.reason.iter_mut().chain(&mut self.message).for_each(shorten);
-    }
-}
-
-/// Its worker reported progress.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Progressed {
-    /// The percentage done, 0 to 100.
-    pub percent: Option<f64>,
-    /// The progress in words.
-    pub message: Option<String>,
-}
-
-impl Recorded for Progressed {
-    fn public_events(&self) -> Vec<EventBody> {
-        let Self { percent, message } = self;
-        vec![("execution.progressed", json!({ "percent": percent, "message": message }))]
-    }
-}
-
-/// A heartbeat renewed leases.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Renewed {
-    pub worker: Name,
-    /// The worker's instance.
-    pub instance: Name,
-    pub leases: Vec<RenewedLease>,
-}
-
-impl Recorded for Renewed {
-    fn public_events(&self) -> Vec<EventBody> {
-        let Self { worker, instance, leases } = self;
-        let leases: Vec<Value> = leases
-            .iter()
-            .map(|lease| {
-                json!({
-                    "execution": lease.execution, "lease_id": lease.id, "epoch": lease.epoch,
-                    "attempt": lease.epoch - 1,
-                })
-            })
-            .collect();
+    /// A heartbeat renewed leases.
+    pub struct Renewed { worker: Name, instance: Name, leases: Vec<RenewedLease>, }
+    events {
+        let lease = |RenewedLease { execution, id, epoch }: &RenewedLease| {
+            json!({ "execution": execution, "lease_id": id, "epoch": epoch, "attempt": epoch - 1 })
+        };
+        let leases: Vec<Value> = leases.iter().map(lease).collect();
         vec![("lease.renewed", json!({ "worker": worker, "instance": instance, "leases": leases }))]
-    }
-}
+    };
 
-/// An operator asked a worker to drain.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct DrainRequested {
-    /// The worker's instance.
-    pub instance: Name,
-}
-
-impl Recorded for DrainRequested {
-    fn public_events(&self) -> Vec<EventBody> {
-        let Self { instance } = self;
-        vec![("operator.drain_requested", json!({ "instance": instance }))]
-    }
+    /// An operator asked a worker to drain.
+    pub struct DrainRequested { instance: Name, }
+    publishes "operator.drain_requested" { "instance": instance };
 }

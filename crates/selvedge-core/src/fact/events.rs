@@ -1,4 +1,4 @@
-//! Public events: their types, and the data that events of several subjects share.
+//! The public events and their data that facts of several subjects share.
 
 use super::{Failure, LeaseRef, Next};
 use crate::{Outcome, Timestamp};
@@ -7,89 +7,12 @@ use serde_json::{Map, Value, json};
 /// The type and the data of a public event.
 pub type EventBody = (&'static str, Value);
 
-/// All types of public events. Filters are checked against them.
-pub const EVENT_TYPES: &[&str] = &[
-    "execution.submitted",
-    "execution.ready",
-    "execution.started",
-    "execution.completed",
-    "execution.failed",
-    "execution.cancelled",
-    "execution.expired",
-    "execution.skipped",
-    "execution.retry_scheduled",
-    "execution.delayed",
-    "execution.debounced",
-    "execution.cancel_requested",
-    "execution.progressed",
-    "execution.replayed",
-    "execution.reopened",
-    "execution.wired",
-    "execution.suspended",
-    "execution.resumed",
-    "execution.noticed",
-    "execution.escalated",
-    "signal.delivered",
-    "waitpoint.created",
-    "waitpoint.expired",
-    "waitpoint.revoked",
-    "waitpoint.reissued",
-    "step.recorded",
-    "operator.token_keys_rotated",
-    "key.created",
-    "key.revoked",
-    "operator.bulk_job_started",
-    "operator.bulk_job_ended",
-    "webhook.created",
-    "webhook.changed",
-    "webhook.deleted",
-    "webhook.secret_rotated",
-    "webhook.paused",
-    "webhook.missed",
-    "operator.schedule_saved",
-    "operator.schedule_deleted",
-    "schedule.fired",
-    "schedule.skipped",
-    "schedule.refused",
-    "inbox.refused",
-    "execution.held",
-    "execution.released",
-    "execution.adopted",
-    "operator.gate_configured",
-    "operator.gate_removed",
-    "budget.used",
-    "budget.soft_breach",
-    "budget.hard_breach",
-    "budget.reset",
-    "attempt.ended",
-    "lease.acquired",
-    "lease.renewed",
-    "lease.expired",
-    "lease.reclaimed",
-    "lease.revoked",
-    "lease.orphaned",
-    "lease.released",
-    "operator.rescheduled",
-    "operator.prioritised",
-    "operator.tagged",
-    "operator.drain_requested",
-    "edge.resolved",
-    "group.decided",
-    "flow.submitted",
-    "flow.grown",
-    "flow.completed",
-    "flow.failed",
-    "flow.cancelled",
-    "flow.reopened",
-    "flow.cancel_requested",
-];
-
-/// Returns event data with one time, in milliseconds since the Unix epoch; the server formats it as text.
-pub(super) fn time_data(field: &str, time: Option<Timestamp>) -> Value {
-    match time {
-        Some(time) => json!({ field: time.millis() }),
-        None => json!({}),
+/// Returns event data with a time if there is one, in milliseconds since the Unix epoch; the server formats it as text.
+pub(super) fn with_time(field: &str, time: impl Into<Option<Timestamp>>, mut data: Value) -> Value {
+    if let Some(time) = time.into() {
+        data[field] = json!(time.millis());
     }
+    data
 }
 
 pub(super) fn lease_data(lease: &LeaseRef) -> Map<String, Value> {
@@ -125,7 +48,7 @@ pub(super) fn next_events(next: Next, delayed: &'static str, data: Value) -> Vec
     match next {
         Next::Waiting => vec![("execution.ready", json!({}))],
         Next::Suspended => vec![("execution.suspended", data)],
-        Next::Delayed(until) => vec![(delayed, time_data("until_at", Some(until)))],
+        Next::Delayed(until) => vec![(delayed, with_time("until_at", until, json!({})))],
         Next::Terminal(Outcome::Completed) => vec![("execution.completed", data)],
         Next::Terminal(Outcome::Failed) => vec![("execution.failed", data)],
         Next::Terminal(Outcome::Cancelled) => vec![("execution.cancelled", data)],

@@ -1,55 +1,43 @@
 //! Facts: the compact record of changes, one fact per change, in the execution's history and in the event log.
 //!
 //! A fact is published as one or more public events: a claim, for instance, is one fact and two events,
-//! `lease.acquired` and `execution.started`. `Recorded` says what a fact means; each subject has a file.
+//! `lease.acquired` and `execution.started`. Each subject has a file that declares its facts.
 //!
-//! To add a fact, append it to the list below, and write its struct and its `Recorded` in the file of its subject.
+//! To add a fact, declare it in the file of its subject, append it to the list below, and add its new types of events.
 
-mod administration;
+mod api_keys;
 mod attempts;
+mod bulk_jobs;
+mod declaration;
 mod events;
 mod flows;
 mod gates;
+mod inbox;
 mod life;
 mod parts;
 mod schedules;
 mod suspensions;
+mod webhooks;
 
-pub use administration::*;
+pub use api_keys::*;
 pub use attempts::*;
-pub use events::{EVENT_TYPES, EventBody};
+pub use bulk_jobs::*;
+pub use events::EventBody;
 pub use flows::*;
 pub use gates::*;
+pub use inbox::*;
 pub use life::*;
-pub use parts::{EdgeUpdate, Failure, LeaseRef, Next, RenewedLease, SuspensionNotice, WebhookChange};
+pub use parts::*;
 pub use schedules::*;
 pub use suspensions::*;
+pub use webhooks::*;
 
-use crate::history::{AttemptEnd, LINE_MESSAGE_LIMIT};
-use crate::state::StateName;
+pub(crate) use declaration::Recorded;
+
+use crate::history::LINE_MESSAGE_LIMIT;
 use crate::text;
 use crate::transition::Cause;
 use serde::{Deserialize, Serialize};
-
-/// Gives the readers of the log the events, the end of an attempt and the state that follow from a fact.
-pub(crate) trait Recorded {
-    /// Returns the public events, in order, with the texts as they are stored.
-    fn public_events(&self) -> Vec<EventBody>;
-
-    /// Returns the attempt that the change ended, and its end. Default: it ended none.
-    fn attempt_end(&self) -> Option<(u32, AttemptEnd)> {
-        None
-    }
-
-    /// Returns the state after the change; none if it does not change the state. Default: the state that follows the
-    /// end of the attempt.
-    fn state_after(&self) -> Option<StateName> {
-        self.attempt_end().map(|(_, end)| end.next.state())
-    }
-
-    /// Shortens each message to at most [`LINE_MESSAGE_LIMIT`] bytes. Default: the fact has no message.
-    fn shorten(&mut self) {}
-}
 
 macro_rules! cause {
     () => {
@@ -139,7 +127,7 @@ facts! {
     suspensions::WaitpointExpired: Waitpoint,
     suspensions::WaitpointRevoked: Waitpoint,
     suspensions::Stepped: Step,
-    administration::TokenKeysRotated,
+    suspensions::TokenKeysRotated,
     gates::Held: Hold,
     gates::Admitted: Admit,
     gates::GateConfigured,
@@ -152,19 +140,96 @@ facts! {
     attempts::CancelAcknowledged: Cancel,
     suspensions::WaitpointReissued: Waitpoint,
     flows::EndAwaited: Await,
-    administration::ApiKeyCreated,
-    administration::ApiKeyRevoked,
-    administration::BulkJobStarted,
-    administration::BulkJobEnded,
+    api_keys::ApiKeyCreated,
+    api_keys::ApiKeyRevoked,
+    bulk_jobs::BulkJobStarted,
+    bulk_jobs::BulkJobEnded,
     life::Debounced: Debounce,
-    administration::WebhookChanged,
+    webhooks::WebhookChanged,
     schedules::ScheduleSaved,
     schedules::ScheduleDeleted,
     schedules::ScheduleFired,
     schedules::ScheduleSkipped,
     schedules::ScheduleRefused,
-    administration::InboxRefused,
+    inbox::InboxRefused,
 }
+
+/// All types of public events. Filters are checked against them.
+pub const EVENT_TYPES: &[&str] = &[
+    "execution.submitted",
+    "execution.ready",
+    "execution.started",
+    "execution.completed",
+    "execution.failed",
+    "execution.cancelled",
+    "execution.expired",
+    "execution.skipped",
+    "execution.retry_scheduled",
+    "execution.delayed",
+    "execution.debounced",
+    "execution.cancel_requested",
+    "execution.progressed",
+    "execution.replayed",
+    "execution.reopened",
+    "execution.wired",
+    "execution.suspended",
+    "execution.resumed",
+    "execution.noticed",
+    "execution.escalated",
+    "signal.delivered",
+    "waitpoint.created",
+    "waitpoint.expired",
+    "waitpoint.revoked",
+    "waitpoint.reissued",
+    "step.recorded",
+    "operator.token_keys_rotated",
+    "key.created",
+    "key.revoked",
+    "operator.bulk_job_started",
+    "operator.bulk_job_ended",
+    "webhook.created",
+    "webhook.changed",
+    "webhook.deleted",
+    "webhook.secret_rotated",
+    "webhook.paused",
+    "webhook.missed",
+    "operator.schedule_saved",
+    "operator.schedule_deleted",
+    "schedule.fired",
+    "schedule.skipped",
+    "schedule.refused",
+    "inbox.refused",
+    "execution.held",
+    "execution.released",
+    "execution.adopted",
+    "operator.gate_configured",
+    "operator.gate_removed",
+    "budget.used",
+    "budget.soft_breach",
+    "budget.hard_breach",
+    "budget.reset",
+    "attempt.ended",
+    "lease.acquired",
+    "lease.renewed",
+    "lease.expired",
+    "lease.reclaimed",
+    "lease.revoked",
+    "lease.orphaned",
+    "lease.released",
+    "operator.rescheduled",
+    "operator.prioritised",
+    "operator.tagged",
+    "operator.drain_requested",
+    "edge.resolved",
+    "group.decided",
+    "flow.submitted",
+    "flow.grown",
+    "flow.completed",
+    "flow.failed",
+    "flow.cancelled",
+    "flow.reopened",
+    "flow.cancel_requested",
+];
 
 impl Fact {
     /// Returns the public events of this fact, in order. Texts have no U+0000, also those of facts that were stored with it.

@@ -2,7 +2,6 @@
 
 use crate::join::Edge;
 use crate::state::StateName;
-use crate::webhook::PauseReason;
 use crate::{ExecutionId, FailureClass, LeaseId, Name, Outcome, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -95,29 +94,4 @@ pub struct RenewedLease {
     pub id: LeaseId,
     /// The lease's epoch.
     pub epoch: u32,
-}
-
-/// A change of a webhook. Stored: variants are only appended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum WebhookChange {
-    /// An operator created it.
-    Created,
-    /// An operator changed or resumed it.
-    Changed,
-    /// An operator deleted it.
-    Deleted,
-    /// An operator rotated its secret.
-    SecretRotated {
-        /// The time for which the old secret signs, too, in milliseconds.
-        grace_ms: i64,
-    },
-    /// It was paused.
-    Paused(PauseReason),
-    /// The log dropped events before they could be delivered.
-    Missed {
-        /// The number of these events.
-        count: u64,
-        /// The number of events that the webhook has missed so far.
-        total: u64,
-    },
 }

@@ -1,101 +1,43 @@
 //! Facts about schedules.
 
-use super::Recorded;
-use super::events::{EventBody, time_data};
+use super::declaration::declare;
 use crate::schedule::RunSubject;
 use crate::{Name, Timestamp};
-use serde::{Deserialize, Serialize};
-use serde_json::json;
 
-/// An operator created or changed a schedule.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ScheduleSaved {
-    /// The schedule's name.
-    pub schedule: Name,
-    /// True if it is paused.
-    pub paused: bool,
-}
+declare! {
+    /// An operator created or changed a schedule.
+    pub struct ScheduleSaved { schedule: Name, paused: bool, }
+    publishes "operator.schedule_saved" { "schedule": schedule, "paused": paused };
 
-impl Recorded for ScheduleSaved {
-    fn public_events(&self) -> Vec<EventBody> {
-        let Self { schedule, paused } = self;
-        vec![("operator.schedule_saved", json!({ "schedule": schedule, "paused": paused }))]
+    /// An operator deleted a schedule.
+    pub struct ScheduleDeleted { schedule: Name, }
+    publishes "operator.schedule_deleted" { "schedule": schedule };
+
+    /// A time of a schedule submitted an execution or a flow.
+    pub struct ScheduleFired {
+        schedule: Name,
+        /// The time that fired.
+        scheduled_at: Timestamp,
+        /// True if a caller asked for it.
+        manual: bool,
+        /// The execution or flow.
+        run: RunSubject,
     }
-}
+    publishes "schedule.fired" { "schedule": schedule, "manual": manual } with "scheduled_at" = scheduled_at;
 
-/// An operator deleted a schedule.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ScheduleDeleted {
-    /// The schedule's name.
-    pub schedule: Name,
-}
+    /// A time of a schedule started no run, because one lived or too many waited.
+    pub struct ScheduleSkipped { schedule: Name, scheduled_at: Timestamp, }
+    publishes "schedule.skipped" { "schedule": schedule } with "scheduled_at" = scheduled_at;
 
-impl Recorded for ScheduleDeleted {
-    fn public_events(&self) -> Vec<EventBody> {
-        let Self { schedule } = self;
-        vec![("operator.schedule_deleted", json!({ "schedule": schedule }))]
+    /// The submission of a schedule was refused.
+    pub struct ScheduleRefused {
+        schedule: Name,
+        scheduled_at: Timestamp,
+        /// The code of the refusal.
+        code: String,
+        /// The message of the refusal.
+        detail: String,
     }
-}
-
-/// A time of a schedule submitted an execution or a flow.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ScheduleFired {
-    /// The schedule's name.
-    pub schedule: Name,
-    /// The time that fired.
-    pub scheduled_at: Timestamp,
-    /// True if a caller asked for it.
-    pub manual: bool,
-    /// The execution or flow.
-    pub run: RunSubject,
-}
-
-impl Recorded for ScheduleFired {
-    fn public_events(&self) -> Vec<EventBody> {
-        let Self { schedule, scheduled_at, manual, run: _ } = self;
-        let mut data = time_data("scheduled_at", Some(*scheduled_at));
-        data["schedule"] = json!(schedule);
-        data["manual"] = json!(manual);
-        vec![("schedule.fired", data)]
-    }
-}
-
-/// A time of a schedule started no run, because one lived or too many waited.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ScheduleSkipped {
-    /// The schedule's name.
-    pub schedule: Name,
-    pub scheduled_at: Timestamp,
-}
-
-impl Recorded for ScheduleSkipped {
-    fn public_events(&self) -> Vec<EventBody> {
-        let Self { schedule, scheduled_at } = self;
-        let mut data = time_data("scheduled_at", Some(*scheduled_at));
-        data["schedule"] = json!(schedule);
-        vec![("schedule.skipped", data)]
-    }
-}
-
-/// The submission of a schedule was refused.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ScheduleRefused {
-    /// The schedule's name.
-    pub schedule: Name,
-    pub scheduled_at: Timestamp,
-    /// The code of the refusal.
-    pub code: String,
-    /// The message of the refusal.
-    pub detail: String,
-}
-
-impl Recorded for ScheduleRefused {
-    fn public_events(&self) -> Vec<EventBody> {
-        let Self { schedule, scheduled_at, code, detail } = self;
-        let mut data = time_data("scheduled_at", Some(*scheduled_at));
-        data["schedule"] = json!(schedule);
-        data["code"] = json!(code);
-        data["detail"] = json!(detail);
-        vec![("schedule.refused", data)]
-    }
+    publishes "schedule.refused" { "schedule": schedule, "code": code, "detail": detail }
+        with "scheduled_at" = scheduled_at;
 }

@@ -82,9 +82,8 @@ fn fire(row: &Execution, kind: DueKind, work: &mut Work) {
     match kind {
         DueKind::Delay => match row.state.suspension() {
             Some(suspension) => suspend::pass_times(row, suspension, work),
-            None => {
-                work.apply(row.id, Fact::DelayOver(fact::DelayOver), None, |row| follow(row, Next::Waiting))
-            }
+            None => work
+                .apply(row.id, Fact::DelayOver(fact::DelayOver {}), None, |row| follow(row, Next::Waiting)),
         },
         DueKind::SuspensionTimeout => {
             if let Some(suspension) = row.state.suspension() {
@@ -110,7 +109,7 @@ fn pass_deadline(row: &Execution, work: &mut Work) {
         let fact = Fact::Cancelled(fact::Cancelled { lease, reason: cancel.reason });
         work.apply(row.id, fact, cancel.actor, |row| follow(row, Next::Terminal(Outcome::Cancelled)));
     } else {
-        work.apply(row.id, Fact::StartByPassed(fact::StartByPassed), None, |row| {
+        work.apply(row.id, Fact::StartByPassed(fact::StartByPassed {}), None, |row| {
             follow(row, Next::Terminal(Outcome::Expired))
         });
     }

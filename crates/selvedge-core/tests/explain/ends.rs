@@ -55,7 +55,7 @@ fn an_expired_execution_names_the_limit() {
     let next = Next::Terminal(Outcome::Expired);
     let on_timeout = OnTimeout::Expire;
     for (fact, expected) in [
-        (Fact::StartByPassed(fact::StartByPassed), "It did not start in time"),
+        (Fact::StartByPassed(fact::StartByPassed {}), "It did not start in time"),
         (Fact::DeadlinePassed(fact::DeadlinePassed { lease: None }), "Its deadline passed"),
         (
             Fact::LeaseExpired(fact::LeaseExpired { lease: lease(), next }),

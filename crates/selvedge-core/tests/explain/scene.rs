@@ -164,7 +164,7 @@ impl Scene {
                 State::Terminal(Outcome::Cancelled)
             }
             Situation::Expired => {
-                self.record(Fact::StartByPassed(fact::StartByPassed), None);
+                self.record(Fact::StartByPassed(fact::StartByPassed {}), None);
                 State::Terminal(Outcome::Expired)
             }
             Situation::Skipped => {

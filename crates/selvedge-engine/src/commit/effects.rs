@@ -162,7 +162,7 @@ fn ends_execution(fact: &Fact) -> bool {
     match fact {
         Fact::Cancelled { .. }
         | Fact::DeadlinePassed { .. }
-        | Fact::StartByPassed(fact::StartByPassed)
+        | Fact::StartByPassed(fact::StartByPassed {})
         | Fact::SuspensionTimedOut { .. } => true,
         Fact::Joined(fact::Joined { next, .. }) => matches!(next, Next::Terminal(_)),
         other => attempt_end(other).is_some_and(|(_, end)| matches!(end.next, Next::Terminal(_))),

@@ -124,7 +124,7 @@ impl Replay {
             Fact::Submitted(fact::Submitted { delayed_until }) => {
                 delayed_until.map_or(Next::Waiting, Next::Delayed)
             }
-            Fact::DelayOver(fact::DelayOver) | Fact::Replayed { .. } => Next::Waiting,
+            Fact::DelayOver(fact::DelayOver {}) | Fact::Replayed { .. } => Next::Waiting,
             Fact::Completed { .. } => Next::Terminal(Outcome::Completed),
             Fact::Failed(fact::Failed { next, .. })
             | Fact::TimedOut(fact::TimedOut { next, .. })
@@ -137,7 +137,7 @@ impl Replay {
             | Fact::Rescheduled(fact::Rescheduled { next }) => *next,
             Fact::Debounced(fact::Debounced { until }) => Next::Delayed(*until),
             Fact::Cancelled { .. } | Fact::CancelAcknowledged { .. } => Next::Terminal(Outcome::Cancelled),
-            Fact::DeadlinePassed { .. } | Fact::StartByPassed(fact::StartByPassed) => {
+            Fact::DeadlinePassed { .. } | Fact::StartByPassed(fact::StartByPassed {}) => {
                 Next::Terminal(Outcome::Expired)
             }
             Fact::Claimed { .. } => {
@@ -162,7 +162,7 @@ impl Replay {
             | Fact::WaitpointExpired { .. }
             | Fact::WaitpointRevoked { .. }
             | Fact::Adopted { .. }
-            | Fact::EndAwaited(fact::EndAwaited)
+            | Fact::EndAwaited(fact::EndAwaited {})
             | Fact::WaitpointReissued { .. }
             | Fact::Stepped { .. } => return self.state,
             Fact::Suspended(fact::Suspended { next: Next::Terminal(outcome), .. }) => {
@@ -249,10 +249,10 @@ impl Replay {
                 None => Ended::No,
             },
             Fact::Submitted { .. }
-            | Fact::DelayOver(fact::DelayOver)
+            | Fact::DelayOver(fact::DelayOver {})
             | Fact::Claimed { .. }
             | Fact::CancelRequested { .. }
-            | Fact::StartByPassed(fact::StartByPassed)
+            | Fact::StartByPassed(fact::StartByPassed {})
             | Fact::Rescheduled { .. }
             | Fact::Debounced { .. }
             | Fact::Replayed { .. }
@@ -299,7 +299,7 @@ impl Replay {
             | Fact::LimitReached { .. }
             | Fact::BudgetReset { .. }
             | Fact::Adopted { .. }
-            | Fact::EndAwaited(fact::EndAwaited)
+            | Fact::EndAwaited(fact::EndAwaited {})
             | Fact::Reopened { .. }
             | Fact::ReplayedWaitingDependencies { .. } => Ended::No,
         };
@@ -348,7 +348,7 @@ impl Replay {
                 self.interruptions_before_progress = self.interruptions;
             }
             Fact::Submitted { .. }
-            | Fact::DelayOver(fact::DelayOver)
+            | Fact::DelayOver(fact::DelayOver {})
             | Fact::Claimed { .. }
             | Fact::Completed { .. }
             | Fact::Delayed { .. }
@@ -359,7 +359,7 @@ impl Replay {
             | Fact::CancelAcknowledged { .. }
             | Fact::CancelRequested { .. }
             | Fact::DeadlinePassed { .. }
-            | Fact::StartByPassed(fact::StartByPassed)
+            | Fact::StartByPassed(fact::StartByPassed {})
             | Fact::Rescheduled { .. }
             | Fact::Debounced { .. }
             | Fact::Progressed { .. }
@@ -404,7 +404,7 @@ impl Replay {
             | Fact::Spent { .. }
             | Fact::LimitReached { .. }
             | Fact::Adopted { .. }
-            | Fact::EndAwaited(fact::EndAwaited)
+            | Fact::EndAwaited(fact::EndAwaited {})
             | Fact::BudgetReset { .. } => {}
         }
     }

@@ -167,7 +167,7 @@ impl Recorded {
                 vec![]
             }
             Fact::Breached(fact::Breached { suspension: Some(suspension), .. }) => self.breach(suspension),
-            Fact::DelayOver(fact::DelayOver)
+            Fact::DelayOver(fact::DelayOver {})
             | Fact::Held { .. }
             | Fact::Admitted { .. }
             | Fact::GateConfigured { .. }
@@ -177,7 +177,7 @@ impl Recorded {
             | Fact::LimitReached { .. }
             | Fact::BudgetReset { .. }
             | Fact::Adopted { .. }
-            | Fact::EndAwaited(fact::EndAwaited)
+            | Fact::EndAwaited(fact::EndAwaited {})
             | Fact::Claimed { .. }
             | Fact::Completed { .. }
             | Fact::Failed { .. }
@@ -191,7 +191,7 @@ impl Recorded {
             | Fact::CancelAcknowledged { .. }
             | Fact::CancelRequested { .. }
             | Fact::DeadlinePassed { .. }
-            | Fact::StartByPassed(fact::StartByPassed)
+            | Fact::StartByPassed(fact::StartByPassed {})
             | Fact::Rescheduled { .. }
             | Fact::Debounced { .. }
             | Fact::Progressed { .. }

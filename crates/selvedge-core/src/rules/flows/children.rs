@@ -87,7 +87,7 @@ pub fn await_end(child: ExecutionId, work: &mut Work) -> bool {
     }
     let is_locked = work.is_locked_if_free(child);
     if is_locked {
-        work.apply(child, Fact::EndAwaited(fact::EndAwaited), None, |row| row.detail.end_awaited = true);
+        work.apply(child, Fact::EndAwaited(fact::EndAwaited {}), None, |row| row.detail.end_awaited = true);
     }
     is_locked
 }
