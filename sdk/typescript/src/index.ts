@@ -8,7 +8,34 @@ export type { BulkJobs, ListWaitpointsOptions, Waitpoints, Webhooks, Workers } f
 export { type Ended, type FlowEnded, FlowRun, Run, type WaitOptions } from "./client/run.js";
 export type { ClientOptions } from "./client/transport.js";
 export type { Duration } from "./duration.js";
-export * from "./errors.js";
+export {
+  AlreadyTerminal,
+  AttemptOver,
+  BadRequest,
+  Cancelled,
+  Conflict,
+  ConnectionFailed,
+  Delay,
+  Forbidden,
+  Gone,
+  IdempotencyMismatch,
+  Invalid,
+  NotCompleted,
+  NotFound,
+  PayloadTooLarge,
+  Permanent,
+  Problem,
+  RateLimited,
+  Release,
+  Retry,
+  SelvedgeError,
+  StaleLease,
+  Superseded,
+  Unauthorized,
+  Unavailable,
+  VersionMismatch,
+  WaitTimeout,
+} from "./errors.js";
 export {
   anyOf,
   type Dependencies,

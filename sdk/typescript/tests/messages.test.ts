@@ -47,7 +47,7 @@ storeTest("an error is stored with its name, and logged with its stack, kind, id
   for (const [how, expected] of Object.entries(messages)) {
     const run = await bed.submit("charge", how, { retry: { maxRetries: 0 } });
     assert.equal((await run.ended({ timeoutMs })).error?.message, expected);
-    const logged = bed.log.find((line) => line.startsWith(`charge: attempt 0 of ${run.id} failed: `));
+    const logged = bed.log.find((line) => line.startsWith(`attempt 0 of charge ${run.id} in lane test failed: `));
     assert.ok(logged?.includes("messages.test.js"), `the stack of ${how} is not in the log:\n${bed.log.join("\n")}`);
   }
   assert.ok(bed.log.some((line) => line.includes("caused by Error: connect ECONNREFUSED")));
@@ -68,7 +68,7 @@ storeTest("the default logger shows what a handler threw", async (bed) => {
   const { stdout, stderr } = await child;
   const id = stdout.trim().split(" ").pop() ?? "";
   assert.ok(stdout.startsWith("TypeError: Cannot read properties of undefined (reading 'bar')"), stdout);
-  assert.ok(stderr.includes(`selvedge: slip: attempt 0 of ${id} failed: TypeError: Cannot read`), stderr);
+  assert.ok(stderr.includes(`selvedge: attempt 0 of slip ${id} in lane quiet failed: TypeError: Cannot read`), stderr);
   assert.match(stderr, /\n {4}at /);
 });
 

@@ -4,6 +4,7 @@
 // the repetition safe. So are 429 and 503, after the time that the server names.
 
 import { pause } from "../duration.js";
+import { environment } from "../environment.js";
 import { ConnectionFailed, Problem, type ProblemDocument, problemOf } from "../errors.js";
 import { fromWire, snake, toWire } from "../fields.js";
 import { randomId } from "../ids.js";
@@ -15,7 +16,7 @@ export interface ClientOptions {
   url?: string;
   /** The API key. Default: SELVEDGE_KEY, or none. */
   key?: string | null;
-  /** The namespace, for a key of several namespaces. */
+  /** The namespace, for a key of several namespaces. Default: SELVEDGE_NAMESPACE, or that of the key. */
   namespace?: string;
   /** The longest time to wait for an answer, in milliseconds, beyond the time that a call asks the server to wait. Default: 30 000. */
   timeoutMs?: number;
@@ -65,9 +66,10 @@ export class Transport {
   constructor(options: ClientOptions) {
     this.url = (options.url ?? environment("SELVEDGE_SERVER") ?? DEFAULT_URL).replace(/\/+$/, "");
     const key = options.key ?? environment("SELVEDGE_KEY");
+    const namespace = options.namespace ?? environment("SELVEDGE_NAMESPACE");
     this.headers = {
       ...(key ? { authorization: `Bearer ${key}` } : {}),
-      ...(options.namespace ? { "selvedge-namespace": options.namespace } : {}),
+      ...(namespace ? { "selvedge-namespace": namespace } : {}),
     };
     this.ownFetch = options.fetch;
     this.#fetch = options.fetch ?? ((...request) => fetch(...request));
@@ -263,8 +265,4 @@ function search(query: Query | undefined): string {
   }
   const text = parameters.toString();
   return text ? `?${text}` : "";
-}
-
-function environment(name: string): string | undefined {
-  return typeof process === "undefined" ? undefined : process.env?.[name] || undefined;
 }

@@ -52,6 +52,12 @@ export class Attempt {
     this.tracker = new StepTracker(claim.steps, (waits) => this.#overtake(["suspend", { waits }]));
   }
 
+  /** Names the attempt in a line of the log. */
+  get subject(): string {
+    const { kind, lane } = this.claim.execution;
+    return `attempt ${this.fence.attempt} of ${kind} ${this.fence.execution} in lane ${lane}`;
+  }
+
   /** Aborted when the cancellation is requested, the lease is lost, or the time of a drain is over. */
   get signal(): AbortSignal {
     return this.#controller.signal;
@@ -165,8 +171,8 @@ export class Attempt {
 
   #opOfValue(value: unknown): LastOp {
     if (value instanceof Error) return this.#opOfError(value);
-    const vanished = this.tracker.vanished();
-    if (vanished) return this.#opOfError(vanished);
+    const unfinished = this.tracker.unfinished();
+    if (unfinished) return this.#opOfError(unfinished);
     try {
       return ["complete", {}, encode(value, "the result")];
     } catch (error) {

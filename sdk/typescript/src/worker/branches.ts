@@ -55,7 +55,7 @@ export async function race<T>(
     throw winner.failure.error;
   }
   // Every attempt has to take the same branch, so the winner is recorded before the handler continues.
-  await tracker.during(outer, async () => {
+  await tracker.during(outer, fullName, async () => {
     dropLosers();
     const fields = { name: fullName, kind: "race", duration_ms: Date.now() - begun };
     await attempt.report("step", fields, JSON.stringify(winner.branch));

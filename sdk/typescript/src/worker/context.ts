@@ -182,12 +182,12 @@ export class Context {
   /**
    * Runs a function once and records its result. Later attempts get the recorded result without running it. The result
    * is stored as JSON, and the returned value is read from that JSON, so that every attempt sees the same value. An
-   * error is not recorded. If the process dies between the effect and the record, a later attempt runs the function again;
+   * error is not recorded. A handler that returns without awaiting a step fails. If the process dies between the effect and the record, a later attempt runs the function again;
    * where that matters, pass `stepKey(name)` to the other service. A replay keeps the recorded steps with their results and
    * runs only the others.
    */
   step<T>(name: string, run: () => T | Promise<T>): Promise<T> {
-    return quiet(this.#step(name, run));
+    return this.#watch(name, this.#step(name, run));
   }
 
   async #step<T>(name: string, run: () => T | Promise<T>): Promise<T> {
@@ -196,7 +196,7 @@ export class Context {
     tracker.reserve(fullName);
     if (tracker.has(fullName)) return tracker.recorded(fullName) as T;
     try {
-      return await tracker.during(this.#scope, () => this.#runStep(fullName, run));
+      return await tracker.during(this.#scope, fullName, () => this.#runStep(fullName, run));
     } catch (error) {
       tracker.free(fullName);
       throw error;
@@ -218,13 +218,20 @@ export class Context {
   }
 
   /** Sleeps without holding a lease or a slot, on the clock of the store. */
-  async sleep(name: string, duration: Duration): Promise<void> {
-    await this.#wait(name, "sleep", { delay_ms: milliseconds(duration) });
+  sleep(name: string, duration: Duration): Promise<void> {
+    return this.#sleep(name, { delay_ms: milliseconds(duration) });
   }
 
   /** Sleeps until this time. */
-  async sleepUntil(name: string, time: Date): Promise<void> {
-    await this.#wait(name, "sleep", { until_at: time.toISOString() });
+  sleepUntil(name: string, time: Date): Promise<void> {
+    return this.#sleep(name, { until_at: time.toISOString() });
+  }
+
+  #sleep(name: string, condition: Until): Promise<void> {
+    return this.#watch(
+      name,
+      this.#wait(name, "sleep", condition).then(() => undefined),
+    );
   }
 
   /**
@@ -232,17 +239,25 @@ export class Context {
    * timeout, or if an operator resumes the execution. The name is that of the step and of the signal, unless `signal`
    * names another one: two waits for the same signal need two step names.
    */
-  async waitForSignal<Payload = unknown>(
+  waitForSignal<Payload = unknown>(
     name: string,
     options: WaitLimit & { signal?: string } = {},
   ): Promise<ReceivedSignal<Payload> | null> {
-    const { signals } = await this.#wait(name, "wait", { signal: options.signal ?? name }, options);
-    return (signals[0] as ReceivedSignal<Payload> | undefined) ?? null;
+    const ended = this.#wait(name, "wait", { signal: options.signal ?? name }, options);
+    return this.#watch(
+      name,
+      ended.then(({ signals }) => (signals[0] as ReceivedSignal<Payload> | undefined) ?? null),
+    );
   }
 
   /** Waits until a condition holds: `ctx.wait("order", until.all(until.signal("paid"), until.signal("packed")))`. */
   wait(name: string, condition: Until, options: WaitLimit = {}): Promise<WaitResult> {
-    return this.#wait(name, "wait", condition, options);
+    return this.#watch(name, this.#wait(name, "wait", condition, options));
+  }
+
+  /** Returns the promise of an operation for the handler, which must await it. */
+  #watch<T>(name: string, promise: Promise<T>): Promise<T> {
+    return this.#attempt.tracker.watch(this.#scope, name, promise);
   }
 
   async #wait(name: string, kind: "wait" | "sleep" | "join", condition: Until, limit: WaitLimit = {}) {
@@ -284,7 +299,11 @@ export class Context {
   }
 
   /** Waits until all children have ended, except detached ones, and returns them with their results. */
-  async join(name = "join"): Promise<Record<string, Child>> {
+  join(name = "join"): Promise<Record<string, Child>> {
+    return this.#watch(name, this.#join(name));
+  }
+
+  async #join(name: string): Promise<Record<string, Child>> {
     await this.#wait(name, "join", { children: true });
     const names = [...Object.keys(this.#claim.children), ...Object.keys(this.#claim.children_refs)];
     const children = await Promise.all(names.map(async (name) => [name, await this.fetchChild(name)] as const));
@@ -297,7 +316,7 @@ export class Context {
    * function.
    */
   race<T>(name: string, branches: Branches<T>): Promise<T> {
-    return race(this.#attempt, this.#scope, name, named(branches));
+    return this.#watch(name, race(this.#attempt, this.#scope, name, named(branches)));
   }
 
   /**
@@ -307,7 +326,11 @@ export class Context {
    */
   all<T>(name: string, branches: ReadonlyArray<NamedBranch<T>>): Promise<T[]>;
   all<R extends Record<string, unknown>>(name: string, branches: { [K in keyof R]: Branch<R[K]> }): Promise<R>;
-  async all(name: string, branches: Branches<unknown>): Promise<unknown> {
+  all(name: string, branches: Branches<unknown>): Promise<unknown> {
+    return this.#watch(name, this.#all(name, branches));
+  }
+
+  async #all(name: string, branches: Branches<unknown>): Promise<unknown> {
     const values = await all(this.#attempt, this.#scope, name, named(branches));
     if (isList(branches)) return values;
     return Object.fromEntries(Object.keys(branches).map((branch, index) => [branch, values[index]]));
@@ -315,7 +338,7 @@ export class Context {
 
   /** Asks several people, and waits until enough have agreed, or so many have declined that not enough are left. */
   approval(name: string, options: ApprovalOptions): Promise<Approval> {
-    return approval(this, this.#attempt, name, options);
+    return this.#watch(name, approval(this, this.#attempt, name, options));
   }
 
   /** Creates a waitpoint: its token authorises an outside party to deliver one signal to this execution. */

@@ -234,13 +234,11 @@ export class Driver {
   }
 
   async #settle(attempt: Attempt, end: Promise<End>): Promise<void> {
-    const { execution, lease_id } = attempt.fence;
+    const { lease_id } = attempt.fence;
     const ended = await end;
     this.#summary[ended] += 1;
     if (attempt.endError !== undefined) {
-      this.#settings.log.warn(
-        `the end of attempt ${attempt.fence.attempt} of ${execution} was not accepted: ${messageOf(attempt.endError)}`,
-      );
+      this.#settings.log.warn(`the end of ${attempt.subject} was not accepted: ${messageOf(attempt.endError)}`);
     }
     this.#running.delete(lease_id);
     this.#heartbeat.remove(lease_id);
@@ -251,10 +249,8 @@ export class Driver {
   /** Logs what a handler threw, with its stack, which the server does not store. A retry was asked for on purpose. */
   #logFailure(attempt: Attempt, thrown: unknown): void {
     const { log } = this.#settings;
-    const { execution, attempt: number } = attempt.fence;
-    const subject = `${attempt.claim.execution.kind}: attempt ${number} of ${execution}`;
-    if (thrown instanceof Retry) log.info(`${subject} is retried: ${messageOf(thrown)}`);
-    else log.error(`${subject} failed: ${stackOf(thrown)}`);
+    if (thrown instanceof Retry) log.info(`${attempt.subject} is retried: ${messageOf(thrown)}`);
+    else log.error(`${attempt.subject} failed: ${stackOf(thrown)}`);
   }
 
   #onHeartbeat(message: FromLoop): void {
@@ -276,7 +272,7 @@ export class Driver {
     const attempt = this.#running.get(lost.lease_id);
     if (!attempt || attempt.isEnding || !attempt.leaseLost(lost)) return;
     const { log } = this.#settings;
-    const text = `the lease of ${lost.execution} (attempt ${lost.attempt}) was lost, and what its handler does is discarded: ${lost.reason}`;
+    const text = `the lease of ${attempt.subject} was lost, and what its handler does is discarded: ${lost.reason}`;
     if (lost.state === "cancelled") log.info(text);
     else log.warn(text);
   }

@@ -1,6 +1,6 @@
 // The handlers of a worker, by kind.
 
-import { Permanent } from "../errors.js";
+import { Permanent, SelvedgeError } from "../errors.js";
 import type { Attempt } from "./attempt.js";
 import { Context } from "./context.js";
 import { messageOf } from "./json.js";
@@ -17,7 +17,7 @@ export interface BatchEntry<Input> {
 
 /**
  * Runs several executions of a kind in one call. Returns one value for each, in order; an error as a value fails that
- * execution alone.
+ * execution alone. Executions whose values are missing at the end are retried.
  */
 export type BatchHandler<Input, Output> = (
   entries: ReadonlyArray<BatchEntry<Input>>,
@@ -78,10 +78,11 @@ async function runBatch<Input, Output>(
       refusals.set(attempt, error as Permanent);
     }
   }
-  const values = entries.length > 0 ? [...(await handler(entries))] : [];
-  if (values.length !== entries.length) {
-    throw new Permanent(`the batch handler returned ${values.length} values for ${entries.length} executions`);
-  }
+  const values: unknown[] = entries.length > 0 ? [...(await handler(entries))] : [];
+  const counts = `${values.length} values for ${entries.length} executions`;
+  if (values.length > entries.length) throw new Permanent(`the batch handler returned ${counts}`);
+  // The answers that are missing may come the next time.
+  while (values.length < entries.length) values.push(new SelvedgeError(`the batch handler returned only ${counts}`));
   return attempts.map((attempt) => refusals.get(attempt) ?? values.shift());
 }
 

@@ -8,6 +8,7 @@
 
 import { AttemptOver, Permanent } from "../errors.js";
 import type * as wire from "../wire.js";
+import { Operation } from "./operation.js";
 import { never, type Scope } from "./scope.js";
 
 /** The most open waits of one attempt. */
@@ -19,7 +20,8 @@ export class StepTracker {
   readonly #requested = new Set<string>();
   readonly #reserved = new Set<string>();
   readonly #optional: Array<{ prefix: string; except: string | undefined }> = [];
-  readonly #running = new Set<{ scope: Scope }>();
+  readonly #running = new Set<{ scope: Scope; name: string }>();
+  readonly #unawaited = new Map<object, { scope: Scope; name: string }>();
   #reports = 0;
   readonly #waits = new Set<{ scope: Scope; wait: wire.Wait }>();
   readonly #suspend: (waits: wire.Wait[]) => void;
@@ -65,9 +67,9 @@ export class StepTracker {
   }
 
   /** Runs a step. The attempt is not suspended meanwhile. Never settles if its branch is over by then. */
-  async during<T>(scope: Scope, step: () => Promise<T>): Promise<T> {
+  async during<T>(scope: Scope, name: string, step: () => Promise<T>): Promise<T> {
     await this.enter(scope);
-    const running = { scope };
+    const running = { scope, name };
     this.#running.add(running);
     scope.stepBegins();
     try {
@@ -81,6 +83,13 @@ export class StepTracker {
       scope.stepEnds();
       this.#checkIdle();
     }
+  }
+
+  /** Returns the promise that a handler gets of an operation, and notes whether the handler awaits it. */
+  watch<T>(scope: Scope, name: string, promise: Promise<T>): Promise<T> {
+    const operation = Operation.of(promise, (awaited) => this.#unawaited.delete(awaited));
+    this.#unawaited.set(operation, { scope, name: scope.name(name) });
+    return operation;
   }
 
   /** Runs a report. The attempt is not suspended meanwhile. */
@@ -115,8 +124,19 @@ export class StepTracker {
     this.#allOptional = true;
   }
 
-  /** Returns the error of a handler that returned without requesting every recorded step. */
-  vanished(): Permanent | undefined {
+  /** Returns the error of a handler that returned without awaiting every operation, or without every recorded step. */
+  unfinished(): Permanent | undefined {
+    for (const { scope, name } of this.#unawaited.values()) {
+      if (!scope.isDropped) return new Permanent(`the step "${name}" is not awaited; write await before it`);
+    }
+    for (const { scope, name } of this.#running) {
+      if (scope.isDropped) continue;
+      return new Permanent(`the handler returned while the step "${name}" was running; wait for the end of the step`);
+    }
+    return this.#vanished();
+  }
+
+  #vanished(): Permanent | undefined {
     if (this.#allOptional) return undefined;
     for (const name of this.#recorded.keys()) {
       if (this.#accountsFor(name)) continue;

@@ -4,6 +4,7 @@
 
 import type { Client } from "../client/client.js";
 import { type Duration, milliseconds } from "../duration.js";
+import { environment } from "../environment.js";
 import { randomId } from "../ids.js";
 import type { Task } from "../task.js";
 import { Driver, type WorkerSummary } from "./driver.js";
@@ -14,9 +15,9 @@ import { consoleLogger, type Logger } from "./logger.js";
 export interface WorkerOptions {
   /** The name of the program; many instances may share it. Default: `typescript`. */
   name?: string;
-  /** The name of this process. Default: the name and a new UUID. */
+  /** The name of this process. Default: SELVEDGE_INSTANCE, or the name and a new UUID. */
   instance?: string;
-  /** Separates a restarted instance from its predecessor. Default: a new UUID if `instance` is given, else none. */
+  /** Separates a restarted instance from its predecessor. Default: a new UUID if the instance has a name, else none. */
   incarnation?: string;
   /** The lanes to claim from. Default: `default`. */
   lanes?: readonly string[];
@@ -39,6 +40,7 @@ export interface WorkerOptions {
 export class Worker {
   readonly instance: string;
   readonly #client: Client;
+  readonly #ownInstance: string | undefined;
   readonly #options: WorkerOptions;
   readonly #handlers = new Map<string, Registered>();
   #driver: Driver | undefined;
@@ -46,7 +48,8 @@ export class Worker {
   constructor(client: Client, options: WorkerOptions = {}) {
     this.#client = client;
     this.#options = options;
-    this.instance = options.instance ?? `${options.name ?? "typescript"}-${randomId()}`;
+    this.#ownInstance = options.instance ?? environment("SELVEDGE_INSTANCE");
+    this.instance = this.#ownInstance ?? `${options.name ?? "typescript"}-${randomId()}`;
   }
 
   /** Sets the handler of a kind. Returns the task, which `client.submit` accepts with the types of the handler. */
@@ -77,6 +80,8 @@ export class Worker {
 
   #register<Input, Output>(kind: string, handler: Registered): Task<Input, Output> {
     if (this.#driver) throw new Error(`the worker has started; add the task ${JSON.stringify(kind)} before`);
+    if (this.#handlers.has(kind))
+      throw new Error(`the kind ${JSON.stringify(kind)} has two tasks; give each its own kind`);
     this.#handlers.set(kind, handler);
     return { kind };
   }
@@ -85,14 +90,14 @@ export class Worker {
   async start(): Promise<void> {
     if (this.#driver) throw new Error("the worker has started already");
     if (this.#handlers.size === 0) throw new Error("the worker has no task; add one before it starts");
-    const { name = "typescript", instance, incarnation, lanes = ["default"], capabilities = [] } = this.#options;
+    const { name = "typescript", incarnation, lanes = ["default"], capabilities = [] } = this.#options;
     const { concurrency = 10, leaseTtl = 30_000, grace = 10_000, log = consoleLogger } = this.#options;
     this.#driver = new Driver(
       this.#client,
       {
         name,
         instance: this.instance,
-        incarnation: incarnation ?? (instance ? randomId() : undefined),
+        incarnation: incarnation ?? (this.#ownInstance ? randomId() : undefined),
         lanes,
         capabilities,
         concurrency,
