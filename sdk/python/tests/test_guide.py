@@ -48,7 +48,7 @@ async def test_typed_tasks(client: Client, worker: Worker, lane: str) -> None:
         return Receipt(number=7, paid=invoice.cents > 0)
 
     @worker.task("resize")
-    def resize(ctx: SyncContext, path: str, width: int = 800) -> str:
+    def resize(ctx: SyncContext, *, path: str, width: int = 800) -> str:
         return ctx.step("resize", lambda: f"{path} at {width}")
 
     # endregion: typed-tasks
@@ -57,7 +57,7 @@ async def test_typed_tasks(client: Client, worker: Worker, lane: str) -> None:
         run = await client.submit(pay, Invoice(customer="Ada", cents=990), lane=lane)
         receipt = await run.result(timeout=20)  # a Receipt, also for mypy
         assert receipt == Receipt(7, True)
-        small = await client.submit("resize", {"path": "a.png", "width": 20}, lane=lane)
+        small = await client.submit(resize, resize.input(path="a.png", width=20), lane=lane)
         assert await small.result(timeout=20) == "a.png at 20"
 
 

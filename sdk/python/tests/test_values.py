@@ -14,8 +14,9 @@ import pydantic
 import pytest
 
 from selvedge import Permanent, RetryPolicy, Task
+from selvedge.conversion import converter
 from selvedge.options import new_id, submission
-from selvedge.values import converter, dumps, milliseconds
+from selvedge.values import dumps, milliseconds
 
 
 class Colour(Enum):
@@ -89,18 +90,7 @@ def test_an_input_that_does_not_fit_is_a_permanent_failure() -> None:
     task: Task[Any, Any] = Task("order", handler)
     for wrong in ["text", {"nam": "lamp"}, {"name": "lamp", "more": 1}]:
         with pytest.raises(Permanent, match="the input is not what order expects"):
-            task.bind(None, wrong)
-
-
-def test_several_parameters_take_the_fields_of_the_input() -> None:
-    def handler(ctx: Any, item: Item, count: int = 1) -> Any:
-        return (item.name, count)
-
-    task: Task[Any, Any] = Task("order", handler)
-    assert task.bind(None, {"item": {"name": "lamp"}, "count": 3})() == ("lamp", 3)
-    assert task.bind(None, {"item": {"name": "lamp"}})() == ("lamp", 1)
-    with pytest.raises(Permanent):
-        task.bind(None, {"count": 3})
+            task._bind(None, wrong)
 
 
 def test_options_become_the_fields_of_the_api() -> None:

@@ -77,7 +77,7 @@ async def test_a_handler_that_exits_the_interpreter_fails_only_its_attempt(
     client: Client, worker: Worker, lane: str
 ) -> None:
     @worker.task("exit")
-    async def leave(ctx: Context, plain: bool, code: int) -> str:
+    async def leave(ctx: Context, *, plain: bool, code: int) -> str:
         if ctx.attempt == 0:
             raise SystemExit(code)
         return "still here"
@@ -89,7 +89,7 @@ async def test_a_handler_that_exits_the_interpreter_fails_only_its_attempt(
         return "still here"
 
     async with worker:
-        first = await client.submit(leave, {"plain": False, "code": 3}, lane=lane, retry=SOON)
+        first = await client.submit(leave, leave.input(plain=False, code=3), lane=lane, retry=SOON)
         second = await client.submit(leave_in_thread, lane=lane, retry=SOON)
         assert [await first.result(timeout=20), await second.result(timeout=20)] == ["still here"] * 2
 

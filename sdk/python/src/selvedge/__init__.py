@@ -38,7 +38,7 @@ from .errors import (
 from .flow import Flow, Node, any_of, quorum
 from .options import RetryPolicy
 from .sql import submit_in
-from .task import Task
+from .task import Fields, Task, TaskType, task_type
 from .worker import (
     Approval,
     Child,
@@ -65,6 +65,7 @@ __all__ = [
     "ConnectionFailed",
     "Context",
     "Delay",
+    "Fields",
     "Flow",
     "FlowResult",
     "FlowRun",
@@ -90,6 +91,7 @@ __all__ = [
     "Superseded",
     "SyncContext",
     "Task",
+    "TaskType",
     "Unauthorized",
     "Unavailable",
     "Until",
@@ -103,4 +105,5 @@ __all__ = [
     "any_of",
     "quorum",
     "submit_in",
+    "task_type",
 ]

@@ -84,6 +84,13 @@ class SubmitOptions(NodeOptions, total=False):
     debounce: Mapping[str, Any]
 
 
+class SpawnOptions(NodeOptions, total=False):
+    """The options of a child. `name`: by default the kind. A child that is detached outlives its parent."""
+
+    name: str
+    detach: bool
+
+
 _DURATIONS = ("start_by", "attempt_timeout", "deadline", "retention", "idempotency_window")
 
 

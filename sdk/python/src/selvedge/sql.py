@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from .options import SubmitOptions, new_id, submission
-from .task import Task
+from .task import TaskType
 from .values import dumps
 
 if TYPE_CHECKING:
@@ -59,16 +59,16 @@ class SqlOptions(SubmitOptions, total=False):
 
 @overload
 def submit_in(  # pyright: ignore[reportOverlappingOverload]
-    connection: AsyncConnection, kind: str | Task[Any, Any], input: Any = None, **options: Unpack[SqlOptions]
+    connection: AsyncConnection, kind: str | TaskType[Any, Any], input: Any = None, **options: Unpack[SqlOptions]
 ) -> Awaitable[str]: ...
 @overload
 def submit_in(
-    connection: Connection, kind: str | Task[Any, Any], input: Any = None, **options: Unpack[SqlOptions]
+    connection: Connection, kind: str | TaskType[Any, Any], input: Any = None, **options: Unpack[SqlOptions]
 ) -> str: ...
 
 
 def submit_in(
-    connection: Any, kind: str | Task[Any, Any], input: Any = None, **options: Unpack[SqlOptions]
+    connection: Any, kind: str | TaskType[Any, Any], input: Any = None, **options: Unpack[SqlOptions]
 ) -> str | Awaitable[str]:
     """Submits in the transaction of a connection, and returns the id that the execution will have.
 
@@ -96,7 +96,7 @@ async def _read_async(answer: Awaitable[Any]) -> str:
     return str((await cursor.fetchone())[0])
 
 
-def _fields(kind: str | Task[Any, Any], input: Any, options: SqlOptions) -> dict[str, Any]:
+def _fields(kind: str | TaskType[Any, Any], input: Any, options: SqlOptions) -> dict[str, Any]:
     if "debounce" in options:
         raise TypeError("a submission with SQL has no debounce")
     others: dict[str, Any] = dict(options)

@@ -17,7 +17,7 @@ worker = Worker(Client(), lanes=["media"], concurrency=4, drain_timeout=20)
 
 
 @worker.task("convert")
-async def convert(ctx: Context, film: str, parts: int) -> str:
+async def convert(ctx: Context, *, film: str, parts: int) -> str:
     if parts == 0:
         raise Permanent(f"{film} is empty")  # not retried
     for part in range(parts):

@@ -11,7 +11,7 @@ async def test_the_first_answer_wins_and_an_alert_handles_a_failure(selvedge_ser
         worker = Worker(client)
 
         @worker.task("ask")
-        async def ask(ctx: Context, model: str, question: str) -> str:
+        async def ask(ctx: Context, *, model: str, question: str) -> str:
             """Stands for a model: the thorough one does not answer, and without a question both fail."""
             if not question:
                 raise Permanent("there is no question")
@@ -26,8 +26,8 @@ async def test_the_first_answer_wins_and_an_alert_handles_a_failure(selvedge_ser
 
         def answer(question: str) -> Flow:
             flow = Flow("answer")
-            fast = flow.add("fast", ask, {"model": "fast", "question": question})
-            thorough = flow.add("thorough", ask, {"model": "thorough", "question": question})
+            fast = flow.add("fast", ask, ask.input(model="fast", question=question))
+            thorough = flow.add("thorough", ask, ask.input(model="thorough", question=question))
             published = flow.add("publish", publish, after=[fast, thorough], policy="any_of")
             flow.add("alert", "alert", after=published.when("failure_or_skipped"))
             return flow

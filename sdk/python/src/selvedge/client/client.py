@@ -11,12 +11,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 from .. import types
+from ..conversion import Converter
 from ..errors import NotCompleted, SelvedgeError, WaitTimeout, problem
 from ..flow import Flow
 from ..http import Settings
 from ..options import SubmitOptions, new_id, submission
-from ..task import Task
-from ..values import Converter, Seconds, milliseconds, timestamp
+from ..task import TaskType
+from ..values import Seconds, milliseconds, timestamp
 from .executions import Executions
 from .handles import FlowResult, FlowRun, Run
 from .resources import Budgets, BulkJobs, Lanes, Quotas, Schedules, Waitpoints, Webhooks, present
@@ -78,7 +79,9 @@ class Client(Executions):
         await self.transport.aclose()
 
     @overload
-    async def submit(self, kind: Task[I, O], input: I = ..., **options: Unpack[SubmitOptions]) -> Run[O]: ...
+    async def submit(self, kind: TaskType[None, O], input: None = None, **options: Unpack[SubmitOptions]) -> Run[O]: ...
+    @overload
+    async def submit(self, kind: TaskType[I, O], input: I, **options: Unpack[SubmitOptions]) -> Run[O]: ...
     @overload
     async def submit(self, kind: str, input: Any = None, **options: Unpack[SubmitOptions]) -> Run[Any]: ...
 
@@ -120,11 +123,11 @@ class Client(Executions):
     @overload
     def run(self, id: str) -> Run[Any]: ...
     @overload
-    def run(self, id: str, task: Task[Any, O]) -> Run[O]: ...
+    def run(self, id: str, task: TaskType[Any, O]) -> Run[O]: ...
 
-    def run(self, id: str, task: Task[Any, O] | None = None) -> Run[Any]:
+    def run(self, id: str, task: TaskType[Any, O] | None = None) -> Run[Any]:
         """Returns the handle of an execution, whose result is converted as the task says."""
-        return Run(self, id, convert=task.convert_output if task else None)
+        return Run(self, id, convert=task._convert_output if task else None)
 
     async def result(self, id: str, timeout: Seconds | None = None) -> Any:
         """Waits for the end of an execution and returns its result, like `Run.result`."""
@@ -283,8 +286,8 @@ class Client(Executions):
 
 def kind_of(kind: Any) -> tuple[str, Converter | None]:
     """Returns the kind of a task, and the conversion of its result."""
-    if isinstance(kind, Task):
-        return kind.kind, kind.convert_output
+    if isinstance(kind, TaskType):
+        return kind.kind, kind._convert_output
     return str(kind), None
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from .. import types
-from ..values import Converter, Seconds
+from ..conversion import Converter
+from ..errors import NotCompleted
+from ..values import Seconds
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ..flow import Flow
+    from ..flow import Flow, Node
     from .client import Client
     from .executions import CancelOptions
 
@@ -117,9 +119,20 @@ class FlowResult:
     result_refs: dict[str, str]
     flow: types.Flow
 
-    def __getitem__(self, node: str) -> Any:
-        """Returns the result of a node."""
-        return self.results[node]["result"]
+    @overload
+    def __getitem__(self, node: Node[T]) -> T: ...
+    @overload
+    def __getitem__(self, node: str) -> Any: ...
+
+    def __getitem__(self, node: Node[T] | str) -> Any:
+        """Returns the result of a node: with the type of its task for the node that `flow.add` returned, otherwise as
+        parsed JSON. Raises `NotCompleted` if that node has not completed."""
+        if isinstance(node, str):
+            return self.results[node]["result"]
+        found = self.results[node.name]
+        if found["outcome"] != "completed":
+            raise NotCompleted(f"{self.flow['id']}/{node.name}", str(found["outcome"]), found["error"])
+        return node._convert(found["result"]) if node._convert else found["result"]
 
 
 class FlowRun:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import json
+import logging
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -12,11 +13,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 from ..client import Client
+from ..conversion import REFUSALS, Converter, converter
 from ..errors import Permanent, Problem
 from ..flow import Flow
-from ..options import NodeOptions, submission
-from ..task import Task
-from ..values import Seconds, converter, dumps, milliseconds
+from ..hints import of_result
+from ..options import SpawnOptions
+from ..task import TaskType
+from ..values import Seconds, dumps, milliseconds
 from .approval import Approval, Ask, run_approval
 from .attempt import Attempt, refuses_content
 from .branches import Branch, Group, run_all, run_race
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
     P = ParamSpec("P")
 
 T = TypeVar("T")
+I = TypeVar("I")  # noqa: E741
+
+log = logging.getLogger("selvedge.worker")
 
 usage_of_step: contextvars.ContextVar[list[bytes] | None] = contextvars.ContextVar("usage_of_step", default=None)
 """The usage that the running step has reported, to be sent with its record. None outside of a step."""
@@ -146,7 +152,7 @@ class Context:
         full_name = self._request(name)
         tracker = self._attempt.tracker
         with tracker.reserve(full_name) as keep:
-            convert = converter(_return_annotation(function))
+            convert = _result_converter(function)
             if full_name in tracker.recorded:
                 keep()
                 return _read_back(full_name, convert, tracker.recorded[full_name])
@@ -307,24 +313,25 @@ class Context:
 
     # Children
 
-    async def spawn(
-        self,
-        kind: str | Task[Any, Any],
-        input: Any = None,
-        *,
-        name: str | None = None,
-        detach: bool = False,
-        **options: Unpack[NodeOptions],
-    ) -> str:
+    @overload
+    async def spawn(self, kind: TaskType[None, Any], input: None = None, **options: Unpack[SpawnOptions]) -> str: ...
+    @overload
+    async def spawn(self, kind: TaskType[I, Any], input: I, **options: Unpack[SpawnOptions]) -> str: ...
+    @overload
+    async def spawn(self, kind: str, input: Any = None, **options: Unpack[SpawnOptions]) -> str: ...
+
+    async def spawn(self, kind: str | TaskType[Any, Any], input: Any = None, **options: Unpack[SpawnOptions]) -> str:
         """Adds a child to the flow of this execution, and returns its id. The same name again changes nothing.
 
         Children are cancelled if this execution ends other than completed, unless they are detached. The name is by
         default the kind.
         """
         kind = kind if isinstance(kind, str) else kind.kind
+        fields: dict[str, Any] = dict(options)
+        name, detach = fields.pop("name", None) or kind, bool(fields.pop("detach", False))
         flow = Flow()
-        flow.nodes.append({**submission(kind, options), "name": name or kind, "input": input})
-        return (await self.spawn_flow(flow, detach=detach))[name or kind]
+        flow.add(name, kind, input, **fields)
+        return (await self.spawn_flow(flow, detach=detach))[name]
 
     async def spawn_flow(self, flow: Flow, *, detach: bool = False) -> dict[str, str]:
         """Adds several children with edges between them, and returns their ids by name."""
@@ -379,13 +386,21 @@ class Context:
         return Usage(result.get("breached", []), result["state"])
 
 
-def _return_annotation(function: Callable[..., Any]) -> Any:
-    """Returns the return type of a function, if it is known and not written as text."""
-    annotation = getattr(function, "__annotations__", {}).get("return")
-    if not isinstance(annotation, str):
-        return annotation
-    names = getattr(function, "__globals__", {})
-    return names.get(annotation)
+_unconverted: set[str] = set()
+"""The functions whose results stay parsed JSON, and of which the log says so."""
+
+
+def _result_converter(function: Callable[..., Any]) -> Converter | None:
+    """Returns the conversion of a step's result, by the return annotation. A result whose type is not known at run time
+    stays parsed JSON."""
+    try:
+        return converter(of_result(function))
+    except TypeError as error:
+        name = getattr(function, "__qualname__", repr(function))
+        if name not in _unconverted:
+            _unconverted.add(name)
+            log.warning("a step gets the result of %s as parsed JSON: %s", name, error)
+        return None
 
 
 def _read_back(name: str, convert: Callable[[Any], Any] | None, value: Any) -> Any:
@@ -393,7 +408,7 @@ def _read_back(name: str, convert: Callable[[Any], Any] | None, value: Any) -> A
         return value
     try:
         return convert(value)
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
+    except REFUSALS as error:
         raise Permanent(
             f"the recorded result of the step {name!r} is not what the handler expects: {error}; give a step whose "
             "result type has changed another name"

@@ -208,7 +208,7 @@ class Driver:
             task = self._tasks.get(kind)
             if task is None or self._draining.is_set():
                 self._attempt(claim).stop_with("release")
-            elif task.batch_max is not None:
+            elif task._batch_max is not None:
                 batches.setdefault(kind, []).append(claim)
             else:
                 attempt = self._attempt(claim)
@@ -216,7 +216,7 @@ class Driver:
                 attempt.task.add_done_callback(attempt.on_task_end)
         for kind, claims in batches.items():
             task = self._tasks[kind]
-            size = task.batch_max or 1
+            size = task._batch_max or 1
             for start in range(0, len(claims), size):
                 attempts = [self._attempt(claim) for claim in claims[start : start + size]]
                 self._start(run_batch(attempts, task), len(attempts))

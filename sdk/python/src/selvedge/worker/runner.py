@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from ..conversion import REFUSALS
 from ..errors import Delay, Permanent, Release, Retry, headline
 from ..options import delay
 from ..task import Task
@@ -52,9 +53,9 @@ async def run(attempt: Attempt, task: Task[Any, Any]) -> None:
 async def _run_handler(attempt: Attempt, task: Task[Any, Any]) -> Any:
     context = Context(attempt)
     input = attempt.claim["execution"].get("input")
-    if task.is_async:
-        return await task.bind(context, input)()
-    return await run_in_thread(context, lambda sync_context: task.bind(sync_context, input))
+    if task._is_async:
+        return await task._bind(context, input)()
+    return await run_in_thread(context, lambda sync_context: task._bind(sync_context, input))
 
 
 @dataclass
@@ -100,13 +101,13 @@ async def run_batch(attempts: Sequence[Attempt], task: Task[Any, Any]) -> None:
         execution = attempt.claim["execution"]
         item: Item[Any] = Item(None, execution["id"], attempt.claim["attempt"], attempt)
         try:
-            item.input = task.convert_input(execution.get("input"))
-        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            item.input = task._convert_input(execution.get("input"))
+        except REFUSALS as error:
             item.fail(Permanent(f"the input is not what {task.kind} expects: {error}"))
         else:
             items.append(item)
     try:
-        results = await call(task.function, items) if items else []
+        results = await call(task._function, items) if items else []
     except BaseException as error:
         for item in items:
             item.fail(error)

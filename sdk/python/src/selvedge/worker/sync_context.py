@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from ..flow import Flow
-from ..options import NodeOptions
-from ..task import Task
+from ..options import SpawnOptions
+from ..task import TaskType
 from ..values import Seconds
 from .approval import Approval, Ask
 from .calls import in_thread
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     P = ParamSpec("P")
 
 T = TypeVar("T")
+I = TypeVar("I")  # noqa: E741
 
 
 class SyncUpstream(Mapping[str, Any]):
@@ -114,9 +115,9 @@ class SyncContext:
             future.cancel()
 
     @overload
-    def step(self, name: str, function: Callable[P, T], /, *arguments: P.args, **named: P.kwargs) -> T: ...
+    def step(self, name: str, function: Callable[P, Awaitable[T]], /, *arguments: P.args, **named: P.kwargs) -> T: ...
     @overload
-    def step(self, name: str, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any: ...
+    def step(self, name: str, function: Callable[P, T], /, *arguments: P.args, **named: P.kwargs) -> T: ...
 
     def step(self, name: str, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
         """Runs a function once and records its result. See `Context.step`."""
@@ -178,17 +179,16 @@ class SyncContext:
 
         return branch
 
-    def spawn(
-        self,
-        kind: str | Task[Any, Any],
-        input: Any = None,
-        *,
-        name: str | None = None,
-        detach: bool = False,
-        **options: Unpack[NodeOptions],
-    ) -> str:
+    @overload
+    def spawn(self, kind: TaskType[None, Any], input: None = None, **options: Unpack[SpawnOptions]) -> str: ...
+    @overload
+    def spawn(self, kind: TaskType[I, Any], input: I, **options: Unpack[SpawnOptions]) -> str: ...
+    @overload
+    def spawn(self, kind: str, input: Any = None, **options: Unpack[SpawnOptions]) -> str: ...
+
+    def spawn(self, kind: Any, input: Any = None, **options: Unpack[SpawnOptions]) -> str:
         """Adds a child. See `Context.spawn`."""
-        return self._call(self.context.spawn(kind, input, name=name, detach=detach, **options))
+        return self._call(self.context.spawn(kind, input, **options))
 
     def spawn_flow(self, flow: Flow, *, detach: bool = False) -> dict[str, str]:
         """Adds several children. See `Context.spawn_flow`."""

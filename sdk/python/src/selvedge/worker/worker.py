@@ -10,12 +10,12 @@ import socket
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from ..client import Client
 from ..http import Settings
 from ..sync import Client as SyncClient
-from ..task import Task
+from ..task import Fields, Task, TaskType
 from ..values import Seconds, milliseconds
 from .driver import Driver, WorkerSettings
 from .runner import Item
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 I = TypeVar("I")  # noqa: E741
 O = TypeVar("O")  # noqa: E741
+P = ParamSpec("P")
 
 
 class Worker:
@@ -78,15 +79,24 @@ class Worker:
     @overload
     def task(self, kind: str) -> _Decorator: ...
     @overload
+    def task(  # pyright: ignore[reportOverlappingOverload]
+        self, kind: TaskType[None, O]
+    ) -> Callable[[Callable[[Any], Awaitable[O] | O]], Task[None, O]]: ...
+    @overload
+    def task(self, kind: TaskType[I, O]) -> Callable[[Callable[[Any, I], Awaitable[O] | O]], Task[I, O]]: ...
+    @overload
     def task(self, kind: Callable[..., Any]) -> Task[Any, Any]: ...
 
     def task(self, kind: Any) -> Any:
-        """Registers the function that runs a kind: `@worker.task("greet")`, or `@worker.task` to use its name.
+        """Registers the function that runs a kind: `@worker.task("greet")`, or `@worker.task` to use its name. A
+        declaration by `task_type` may take the place of the kind.
 
-        The first parameter is the context, the next one the input, converted by its annotation. With several
-        parameters the input is an object of them. A plain function runs in a thread, with a context whose operations
-        block.
+        The first parameter is the context, the second the input, converted by its annotation. With keyword-only
+        parameters instead of a second one, the input is an object of them. A plain function runs in a thread, with a
+        context whose operations block.
         """
+        if isinstance(kind, TaskType):
+            return _Decorator(self, kind.kind)
         if callable(kind):
             return self._register(Task(getattr(kind, "__name__", "task"), kind))
         return _Decorator(self, kind)
@@ -190,11 +200,22 @@ class _Decorator:
     @overload
     def __call__(self, function: Callable[[Any, I], Awaitable[O]]) -> Task[I, O]: ...
     @overload
-    def __call__(self, function: Callable[[Any], Awaitable[O]]) -> Task[None, O]: ...
+    def __call__(  # pyright: ignore[reportOverlappingOverload]
+        self, function: Callable[[Any], Awaitable[O]]
+    ) -> Task[None, O]: ...
     @overload
     def __call__(self, function: Callable[[Any, I], O]) -> Task[I, O]: ...
     @overload
     def __call__(self, function: Callable[[Any], O]) -> Task[None, O]: ...
+    # mypy reports the next two overloads as unreachable; `tests/type_tests.py` shows that it finds them.
+    @overload
+    def __call__(  # type: ignore[overload-cannot-match]
+        self, function: Callable[Concatenate[Any, P], Awaitable[O]]
+    ) -> Task[Fields[P], O]: ...
+    @overload
+    def __call__(  # type: ignore[overload-cannot-match]
+        self, function: Callable[Concatenate[Any, P], O]
+    ) -> Task[Fields[P], O]: ...
     @overload
     def __call__(self, function: Callable[..., Any]) -> Task[Any, Any]: ...
 

@@ -1,0 +1,163 @@
+# pyright: reportUnnecessaryTypeIgnoreComment=error
+"""What mypy and pyright know about the SDK, one promise per function. Checked by `scripts/test-python`, never run.
+
+A line with `type: ignore` is a mistake of a user: both checkers have to refuse it, because an `ignore` that is not
+needed is an error itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from typing_extensions import assert_type
+
+from selvedge import Client, Context, Flow, FlowResult, Item, Run, SyncContext, Task, TaskType, Worker, task_type
+from selvedge import sync as blocking
+
+worker = Worker()
+client = Client()
+
+
+@dataclass
+class Order:
+    number: int
+
+
+@dataclass
+class Receipt:
+    cents: int
+
+
+@worker.task("pay")
+async def pay(ctx: Context, order: Order) -> Receipt:
+    return Receipt(order.number)
+
+
+@worker.task("greet")
+def greet(ctx: SyncContext, name: str) -> str:
+    return name
+
+
+@worker.task("tidy")
+async def tidy(ctx: Context) -> int:
+    return 1
+
+
+@worker.task("maybe")
+async def maybe(ctx: Context, limit: int | None = None) -> int:
+    return limit or 0
+
+
+@worker.task("resize")
+def resize(ctx: SyncContext, *, path: str, width: int = 800) -> str:
+    return f"{path} at {width}"
+
+
+@worker.task("convert")
+async def convert(ctx: Context, *, film: str) -> list[Receipt]:
+    return []
+
+
+@worker.batch_task("embed", max=8)
+async def embed(items: list[Item[str]]) -> list[list[float]]:
+    return [[0.0] for _ in items]
+
+
+DECLARED = task_type("declared", input=Order, output=Receipt)
+ALONE = task_type("alone", output=str)
+
+
+def a_task_has_the_types_of_its_function() -> None:
+    assert_type(pay, Task[Order, Receipt])
+    assert_type(greet, Task[str, str])
+    assert_type(tidy, Task[None, int])
+    assert_type(DECLARED, TaskType[Order, Receipt])
+    assert_type(ALONE, TaskType[None, str])
+    assert_type(task_type("any", input=str), TaskType[str, Any])
+
+
+async def the_input_of_a_submission_is_checked() -> None:
+    await client.submit(pay, Order(1))
+    await client.submit(pay, "text")  # type: ignore
+    await client.submit(pay)  # type: ignore
+    await client.submit(tidy)
+    await client.submit(tidy, 1)  # type: ignore
+    await client.submit(maybe)
+    await client.submit(maybe, 5)
+    await client.submit(DECLARED, Order(1))
+    await client.submit(DECLARED, 1)  # type: ignore
+    await client.submit(ALONE)
+    await client.submit(pay, Order(1), lan="x")  # type: ignore
+
+
+async def the_fields_of_an_input_are_checked() -> None:
+    await client.submit(resize, resize.input(path="cat.jpg"))
+    await client.submit(resize, resize.input(path="cat.jpg", width=20), lane="images")
+    resize.input()  # type: ignore
+    resize.input(path=1)  # type: ignore
+    resize.input(path="cat.jpg", height=1)  # type: ignore
+    await client.submit(resize, {"path": "cat.jpg"})  # type: ignore
+    await client.submit(resize, convert.input(film="cat.mov"))  # type: ignore
+
+
+async def the_result_of_a_submission_is_known() -> None:
+    assert_type(await client.submit(pay, Order(1)), Run[Receipt])
+    assert_type(await (await client.submit(convert, convert.input(film="x"))).result(), list[Receipt])
+    assert_type(await (await client.submit(DECLARED, Order(1))).result(timeout=1), Receipt)
+    assert_type(await (await client.submit("pay", {"number": 1})).result(), Any)
+    assert_type(client.run("id", pay), Run[Receipt])
+    assert_type(blocking.Client().submit(greet, "Ada").result(), str)
+
+
+def the_nodes_of_a_flow_are_checked(ended: FlowResult) -> None:
+    flow = Flow("order")
+    paid = flow.add("pay", pay, Order(1))
+    flow.add("wrong", pay, "text")  # type: ignore
+    flow.add("missing", pay)  # type: ignore
+    flow.add("tidy", tidy, after=paid, when="finished")
+    flow.add("tidy", tidy, when="sometimes")  # type: ignore
+    flow.add("text", "pay", "anything", after=paid.when("failure"), lane="x", policy="any_of")
+    assert_type(ended[paid], Receipt)
+    assert_type(ended["pay"], Any)
+
+
+async def the_input_of_a_child_is_checked(ctx: Context, plain: SyncContext) -> None:
+    await ctx.spawn(pay, Order(1), name="first", detach=True, lane="x")
+    await ctx.spawn(pay, "text")  # type: ignore
+    await ctx.spawn(pay)  # type: ignore
+    plain.spawn(greet, "Ada")
+    plain.spawn(greet, 1)  # type: ignore
+
+
+def charge(cents: int, *, key: str) -> Receipt:
+    return Receipt(cents)
+
+
+async def fetch(url: str) -> list[Receipt]:
+    return []
+
+
+async def the_arguments_and_the_result_of_a_step_are_known(ctx: Context, plain: SyncContext) -> None:
+    assert_type(await ctx.step("charge", charge, 990, key="k"), Receipt)
+    assert_type(await ctx.step("fetch", fetch, "http://x"), list[Receipt])
+    assert_type(plain.step("charge", charge, 990, key="k"), Receipt)
+    await ctx.step("charge", charge, "990", key="k")  # type: ignore
+    await ctx.step("charge", charge, 990)  # type: ignore
+    plain.step("charge", charge, 990)  # type: ignore
+
+
+def a_declaration_binds_the_function_that_runs_it() -> None:
+    @worker.task(DECLARED)
+    async def declared(ctx: Context, order: Order) -> Receipt:
+        return Receipt(order.number)
+
+    assert_type(declared, Task[Order, Receipt])
+
+    @worker.task(DECLARED)  # type: ignore
+    async def other(ctx: Context, order: str) -> Receipt:
+        return Receipt(1)
+
+    @worker.task(ALONE)
+    def alone(ctx: SyncContext) -> str:
+        return "x"
