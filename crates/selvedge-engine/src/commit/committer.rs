@@ -4,7 +4,7 @@
 //! the next batch. The other half of the writers starts only when [`TaskQueue::wants_extra_writer`] says that it helps.
 //! Fewer, larger batches beat concurrent ones: the rules of a batch share a commit, and an execution that is submitted
 //! and claimed in the same batch is written once instead of twice. If a batch fails as a whole, it is halved until the
-//! failing rule is alone, so one bad rule never fails its neighbours; [`halving`](super::halving) limits the time that this
+//! failing rule is alone, so one bad rule never fails its neighbours; [`health`](super::health) limits the time that this
 //! takes. Replies are sent after the commit.
 //!
 //! The queue has one mutex, which is never held across an await. The number of running writers is counted under it, and
@@ -12,12 +12,9 @@
 //! the successor of that writer or by a writer that still runs, and none is left behind.
 
 use super::dispatcher::FollowUp;
-use super::effects::CommitEffects;
-use super::halving::Contention;
-use super::health::WriteHealth;
-use super::host::EngineHost;
-use super::reply::{new_task, receive};
-use super::task_queue::{Footprint, STUCK_AFTER, TaskQueue, together};
+use super::health::{Contention, WriteHealth};
+use super::host::{CommitEffects, EngineHost};
+use super::task_queue::{Footprint, STUCK_AFTER, TaskQueue, new_task, receive, together};
 use crate::Error;
 use crate::locking::lock;
 use crate::metrics::Metrics;

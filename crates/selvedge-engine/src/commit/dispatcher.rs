@@ -4,7 +4,7 @@
 //! to them, and so is everything that a crash of this process leaves undone.
 
 use super::committer::Committer;
-use super::reply::{ReplyReceiver, new_task, receive};
+use super::task_queue::{ReplyReceiver, new_task, receive};
 use crate::Error;
 use selvedge_core::outbox::OutboxRow;
 use selvedge_core::rules::flows::dispatch::{Dispatch, Dispatched};

@@ -1,16 +1,18 @@
-//! The queue of tasks, and the choice of the tasks that form the next batch.
+//! The queue of tasks with the channels of their replies, and the choice of the tasks that form the next batch.
 //!
 //! Tasks run in the order of their arrival, with one exception: a task that needs a flow or gates that a running batch
 //! occupies would only wait for that batch's locks, so it stays queued and joins later tasks of its kind in the next
 //! batch. Everything here is derived from the [`Profile`] of a rule.
 
 use super::lease_cache::LeaseCache;
+use crate::Error;
 use crate::registry::Registry;
-use selvedge_core::rule::Profile;
+use selvedge_core::rule::{Caller, Profile, Queued, Rule};
 use selvedge_core::{ClassId, FlowId};
-use selvedge_store::BoxedTask;
+use selvedge_store::{BoxedTask, Error as StoreError};
 use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
 
 /// The maximum weight of a batch.
 const BATCH_WEIGHT: usize = 512;
@@ -154,6 +156,30 @@ impl TaskQueue {
         let flow_busy = footprint.flows.iter().any(|flow| self.occupied_flows.contains(flow));
         !gates_busy && !flow_busy
     }
+}
+
+/// Receives the reply to a rule.
+pub type ReplyReceiver<R> = oneshot::Receiver<Result<<R as Rule>::Reply, StoreError>>;
+
+struct ReplySender<T>(oneshot::Sender<Result<T, StoreError>>);
+
+impl<R: Rule> Caller<R> for ReplySender<R::Reply> {
+    type Error = StoreError;
+
+    fn answer(self, reply: Result<R::Reply, StoreError>) -> Option<R::Reply> {
+        self.0.send(reply).err().and_then(Result::ok)
+    }
+}
+
+/// Returns a rule as a task, and the channel of its reply. Dropping the task without a reply closes the channel.
+pub fn new_task<R: Rule>(rule: R) -> (BoxedTask, ReplyReceiver<R>) {
+    let (sender, receiver) = oneshot::channel();
+    (Box::new(Queued::of(rule, ReplySender(sender))), receiver)
+}
+
+/// Waits for a reply. A closed channel is reported as [`Error::Closed`].
+pub async fn receive<T>(reply: oneshot::Receiver<Result<T, StoreError>>) -> Result<T, Error> {
+    Ok(reply.await.map_err(|_closed| Error::Closed)??)
 }
 
 #[cfg(test)]

@@ -14,8 +14,8 @@
 //! A worker that reports asks for more work in the same call. If there is none, its next claim need not ask the store
 //! again: it registers at once, unless an execution became claimable meanwhile.
 
-use super::effects::instance_key;
-use super::reply::{ReplyReceiver, new_task};
+use super::host::instance_key;
+use super::task_queue::{ReplyReceiver, new_task};
 use crate::locking::lock;
 use crate::registry::Registry;
 use selvedge_core::gate::draws::lane_gate;

@@ -6,8 +6,8 @@
 //! crash loses the changes since the last save, at most [`FLUSH_INTERVAL`] while the store accepts writes. A shutdown saves
 //! the remaining changes.
 
+use super::LaneChange;
 use super::lanes::Lane;
-use crate::commit::LaneChange;
 use crate::locking::lock;
 use selvedge_core::rollup::{Rollup, RollupKey, RollupRow, minute_of};
 use selvedge_core::{Name, NamespaceId, Timestamp};
