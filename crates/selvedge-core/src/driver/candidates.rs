@@ -2,7 +2,7 @@
 //! behind the first candidates if some are unreadable or refused by gates.
 
 use crate::rows::{Candidates, Needs, Queries, Rows};
-use crate::rules::gates::take::refusal;
+use crate::rules::gates::refusal;
 use crate::{ClassId, ExecutionId, Work};
 use std::collections::HashSet;
 

@@ -12,15 +12,12 @@
 //! reads all of them. If a payload of an execution that a claim hands out is unreadable, the transaction is decided again
 //! without that execution.
 
-mod cached;
 mod candidates;
 mod host;
 mod loading;
-mod stage;
 
 pub use host::{Admission, Alone, Host};
-pub use loading::{Loading, LockPlan, UnrequestedExecutions, Violation};
-pub use stage::Stage;
+pub use loading::{Loading, LockPlan, Stage, UnrequestedExecutions, Violation};
 
 use crate::gate::GateName;
 use crate::gate::draws::fairness_line_of;
@@ -31,8 +28,8 @@ use crate::rules::{gates, waitpoint};
 use crate::table::Access;
 use crate::work::Context;
 use crate::{ClassId, Entropy, Execution, ExecutionId, Timestamp, Work};
-use cached::Cached;
 use candidates::Search;
+use host::Cached;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
@@ -240,7 +237,7 @@ impl<H: Host> Driver<H> {
                 downstreams.into_iter().filter(|id| self.is_locked(*id)).collect();
             let loading = &self.loading;
             join::propagate(&mut self.work, |id| locked.contains(&id), |flow| loading.locks_flow(flow));
-            gates::release::release_opened(&mut self.work);
+            gates::release_opened(&mut self.work);
             self.work.stop_clock();
             self.loading.close();
             self.part = Part::Claiming;
@@ -342,7 +339,7 @@ impl<H: Host> Driver<H> {
                     });
                 }
                 let skips = |id| !self.is_locked(id) || self.stay_leased.contains(&id);
-                gates::needs::needs(&self.work, skips, &mut needs);
+                gates::needs(&self.work, skips, &mut needs);
                 if self.admission.limits && !self.loading.has_passed(Stage::Lanes) {
                     needs.lanes.lock(self.host.waiting_lanes(&self.work.live_classes()));
                 }

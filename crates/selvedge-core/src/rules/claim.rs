@@ -3,9 +3,7 @@
 use super::CallKey;
 use super::carried::carried_bytes;
 pub use super::carried::{Claimed, RELATIVES_BYTES, TakenSignal, needs_carried};
-use super::gates::hold::hold;
-use super::gates::lines;
-use super::gates::take::{lanes_open_at, refusal, take};
+use super::gates::{hold, lanes_open_at, move_up, refusal, take};
 use super::report::Fence;
 use super::worker::{PutBack, PutBackReason};
 use crate::execution::Slots;
@@ -382,7 +380,7 @@ impl Claim {
                 hold(work, id, gate, &shut);
                 work.mark_passed_over(row.class);
                 if let Some(line) = fairness_line_of(&row) {
-                    lines::move_up(work, &line);
+                    move_up(work, &line);
                 }
                 continue;
             }
@@ -390,7 +388,7 @@ impl Claim {
             bytes += carried_bytes(&row, work);
             claimed.push(self.lease(id, slots, work));
             if let Some(line) = fairness_line_of(&row) {
-                lines::move_up(work, &line);
+                move_up(work, &line);
             }
         }
         claimed

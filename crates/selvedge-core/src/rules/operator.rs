@@ -1,7 +1,7 @@
 //! Actions of operators on an execution. Their events name the actor.
 
 use super::flows::graft::join_again;
-use super::gates::needs::lock_gate;
+use super::gates::lock_gate;
 use super::keyed::Repeatable;
 use super::submit::key_names;
 use super::waitpoint::{self, Reissue};

@@ -422,7 +422,7 @@ impl Rule for FireSchedule {
         let plan = schedule.plan(self.upto, self.limit());
         let overlap = schedule.spec.overlap;
         if overlap != Overlap::Allow {
-            schedule.state.live.retain(|(run, _)| work.is_live(*run));
+            schedule.state.live.retain(|(run, _)| is_live(*run, work));
         }
         schedule.state.position = plan.position;
         let mut starting = plan.due;
@@ -490,5 +490,15 @@ impl Rule for WakeSchedule {
         schedule.due_at = Some(now);
         schedule.version += 1;
         work.put(schedule);
+    }
+}
+
+/// Reports whether a run has not ended. Its row was requested before. One that cannot be read, or is gone, has ended.
+fn is_live(run: RunSubject, work: &Work) -> bool {
+    match run {
+        RunSubject::Execution(id) => {
+            work.find(id).ok().flatten().is_some_and(|row| row.state.outcome().is_none())
+        }
+        RunSubject::Flow(id) => work.find_flow(id).is_some_and(|flow| !flow.has_ended()),
     }
 }

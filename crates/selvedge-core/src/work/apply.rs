@@ -1,14 +1,18 @@
 //! The change of one execution: the only way in which a row of an execution changes.
+//!
+//! A change also notes the waitpoints that it closes: those of an execution that ends, whatever ended it, and those for the
+//! signals that only served a wait that ends. The driver then loads the waitpoints of these executions only, and closes
+//! the open ones. An execution that never had a waitpoint is not noted, so it costs nothing.
 
-use super::{Closing, Work, tag_entry};
+use super::{Work, tag_entry};
 use crate::execution::{ClaimOrder, Slots};
 use crate::fact::Fact;
 use crate::flow::FlowState;
 use crate::outbox::OutboxKind;
 use crate::state::StateName;
 use crate::transition::allowed;
-use crate::{Execution, ExecutionId, Flow, FlowId, Name, Outcome, Timestamp};
-use std::collections::BTreeMap;
+use crate::{Execution, ExecutionId, Flow, FlowId, Name, Outcome, Timestamp, Waitpoint};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The difference that a change makes to an execution, as far as other rows depend on it.
 struct Applied {
@@ -186,5 +190,50 @@ impl Work {
         removed.for_each(|(name, value)| self.tags.remove(tag_entry(row, name, value)));
         let added = row.tags.iter().filter(|(name, value)| before.get(*name) != Some(value));
         added.for_each(|(name, value)| self.tags.add(tag_entry(row, name, value)));
+    }
+}
+
+/// The open waitpoints of an execution that are to be closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Closing {
+    /// All: the execution has ended.
+    All,
+    /// Waitpoints whose token may send one of these signals: they only served waits that have ended.
+    Of(BTreeSet<Name>),
+}
+
+impl Closing {
+    /// Reports whether it closes this waitpoint.
+    pub fn closes(&self, waitpoint: &Waitpoint) -> bool {
+        match self {
+            Closing::All => true,
+            Closing::Of(names) => {
+                names.contains(&waitpoint.name) || waitpoint.choices().iter().any(|name| names.contains(name))
+            }
+        }
+    }
+}
+
+impl Work {
+    /// Notes that the waitpoints for these signals serve no wait any more.
+    pub fn close_waitpoints_of(&mut self, id: ExecutionId, names: BTreeSet<Name>) {
+        let has_waitpoints =
+            self.tables.executions.get(&id).is_some_and(|row| row.detail.record.waitpoints > 0);
+        if has_waitpoints && !names.is_empty() {
+            match self.closing.entry(id).or_insert_with(|| Closing::Of(BTreeSet::new())) {
+                Closing::All => {}
+                Closing::Of(known) => known.extend(names),
+            }
+        }
+    }
+
+    /// Returns the executions of which waitpoints may have to be closed.
+    pub fn closing(&self) -> impl Iterator<Item = ExecutionId> {
+        self.closing.keys().copied()
+    }
+
+    /// Takes what is to be closed of an execution, if anything is.
+    pub fn take_closing(&mut self, id: ExecutionId) -> Option<Closing> {
+        self.closing.remove(&id)
     }
 }

@@ -2,9 +2,9 @@
 
 use super::Work;
 use crate::execution::ClaimOrder;
-use crate::rows::ResultChange;
+use crate::rows::{Payload, Relative, ResultChange, StoredRelative};
 use crate::table::Entry;
-use crate::{ClassId, Classes, Execution, ExecutionId, Outcome, State};
+use crate::{ClaimScope, ClassId, Classes, Execution, ExecutionId, Name, Outcome, State};
 use std::collections::{BTreeSet, HashMap};
 
 /// Waiting executions in claim order, by their class and, where it has one, by its pool.
@@ -50,6 +50,21 @@ impl Work {
         self.tables.executions.rows().filter(|row| row.flow.is_some())
     }
 
+    /// Returns the classes and pools that a worker with this scope may claim from, in id order.
+    pub fn covered(&self, scope: &ClaimScope) -> Vec<ClassId> {
+        self.classes.covered(scope)
+    }
+
+    /// Returns the classes and pools in whose ranges claims find executions of a class.
+    pub(super) fn ranges_of(&self, class: ClassId) -> impl Iterator<Item = ClassId> + use<> {
+        [Some(class), self.classes.pool_of(class)].into_iter().flatten()
+    }
+
+    /// Reports whether a claim on these classes and pools, in id order, may take executions of a class.
+    pub(crate) fn is_in_range(&self, class: ClassId, ranges: &[ClassId]) -> bool {
+        self.ranges_of(class).any(|range| ranges.binary_search(&range).is_ok())
+    }
+
     /// Iterates over the loaded waiting executions of these classes and pools, in claim order within each class.
     pub fn waiting(&self, classes: &[ClassId]) -> impl Iterator<Item = ExecutionId> {
         classes.iter().filter_map(|class| self.ready.of(class)).flatten().map(|(_, id)| *id)
@@ -91,6 +106,40 @@ impl Work {
         self.relatives.contains_key(&id)
             || self.unreadable.contains_key(&id)
             || self.tables.executions.entry(&id).is_some_and(known)
+    }
+
+    /// Returns the input of an execution, or its size, if it is loaded.
+    pub fn input(&self, id: ExecutionId) -> Option<&Payload> {
+        self.tables.executions.entry(&id)?.extra.input.as_ref()
+    }
+
+    /// Returns the node name, outcome and result of an upstream or a child: as changed by this transaction, otherwise
+    /// as stored.
+    pub fn relative(&self, id: ExecutionId) -> Option<StoredRelative> {
+        let loaded = self.relatives.get(&id);
+        let entry = self.tables.executions.entry(&id);
+        let Some(entry) = entry.filter(|entry| !entry.is_unchanged() || loaded.is_none()) else {
+            return loaded.cloned();
+        };
+        let outcome = entry.row.state.outcome();
+        let kept = loaded.filter(|_| entry.extra.result == ResultChange::Keep);
+        let relative = Relative {
+            execution: id,
+            name: Name::trusted(entry.row.node()?),
+            outcome,
+            error: entry.row.detail.error.clone().filter(|_| outcome.is_some()),
+            result: match &entry.extra.result {
+                ResultChange::Set(result) => Some(result.clone()),
+                ResultChange::Clear => None,
+                ResultChange::Keep => kept.and_then(|kept| kept.relative.result.clone()),
+            },
+            left_out: false,
+        };
+        let whole = StoredRelative::whole(relative);
+        Some(match kept.filter(|kept| kept.relative.left_out) {
+            Some(kept) => StoredRelative { bytes: kept.bytes, ..whole }.within(0),
+            None => whole,
+        })
     }
 
     /// Returns the size of the result and the error of an upstream or a child, in bytes; 0 if it is not loaded.

@@ -5,23 +5,16 @@
 //! anything, so a refused operation leaves no trace.
 
 mod apply;
-mod beside;
 mod claims;
-mod closing;
-mod context;
-mod extra;
-pub(crate) mod finish;
 mod flows;
 mod gates;
-pub(crate) mod load;
-mod record;
-mod schedules;
-mod webhooks;
+mod rows;
+pub(crate) mod tables;
 
-pub use closing::Closing;
-pub use context::Context;
-pub(crate) use extra::{ExecutionExtra, SessionExtra};
+pub use apply::Closing;
 pub use gates::LaneShares;
+
+use tables::{Difference, ExecutionExtra};
 
 use crate::fact::{self, Fact};
 use crate::filter::tag_text;
@@ -31,15 +24,17 @@ use crate::history::HistoryLine;
 use crate::kinds::Tables;
 use crate::log::Event;
 use crate::rows::{
-    HeldLease, HistoryPage, KeyName, KeySubject, Members, Needs, NodeEntry, Payload, Relative, ResultChange,
-    Rows, StoredRelative, TagEntry,
+    HeldLease, HistoryPage, KeyName, KeySubject, Members, Needs, NodeEntry, Payload, ResultChange, Rows,
+    StoredRelative, TagEntry,
 };
 use crate::state::StateName;
 use crate::stream::{Frame, StreamName};
-use crate::table::{Access, Entries, Plain};
+use crate::table::{Access, Plain};
 use crate::transition::allowed;
 use crate::wiring::Wiring;
-use crate::{Classes, Entropy, Execution, ExecutionId, FlowId, Name, NamespaceId, Refusal, State, Timestamp};
+use crate::{
+    ClassId, Classes, Entropy, Execution, ExecutionId, FlowId, Name, NamespaceId, Refusal, State, Timestamp,
+};
 use bytes::Bytes;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -84,10 +79,25 @@ pub struct Work {
     members: HashMap<Members, Vec<ExecutionId>>,
     frames: Vec<Frame>,
     frames_dropped: BTreeMap<StreamName, u32>,
-    records: record::Records,
-    webhooks: webhooks::Webhooks,
+    records: rows::Records,
+    webhooks: rows::Webhooks,
     gates: gates::Gates,
     events: Vec<Event>,
+}
+
+/// The context of a transaction before it loads anything.
+#[derive(Debug)]
+pub struct Context {
+    /// The source of lease ids and jitter.
+    pub entropy: Entropy,
+    /// The classes that this process knows.
+    pub classes: Arc<Classes>,
+    /// The state of the fair share between lanes.
+    pub shares: LaneShares,
+    /// The transaction was tried before, and an earlier try may have committed without its answer arriving.
+    pub repeated: bool,
+    /// A lane may be configured.
+    pub lanes: bool,
 }
 
 /// Keys that were requested from the store, whether a row was found or not.
@@ -98,38 +108,6 @@ struct Requested {
     if_free: HashSet<ExecutionId>,
     gates: HashSet<GateId>,
     instances: HashSet<(NamespaceId, Name)>,
-}
-
-/// The entries that a transaction adds to an index and removes from it, relative to the store. Adding and removing the
-/// same entry cancel out.
-#[derive(Debug)]
-struct Difference<T> {
-    added: BTreeSet<T>,
-    removed: BTreeSet<T>,
-}
-
-impl<T> Default for Difference<T> {
-    fn default() -> Self {
-        Difference { added: BTreeSet::new(), removed: BTreeSet::new() }
-    }
-}
-
-impl<T: Ord> Difference<T> {
-    fn add(&mut self, entry: T) {
-        if !self.removed.remove(&entry) {
-            self.added.insert(entry);
-        }
-    }
-
-    fn remove(&mut self, entry: T) {
-        if !self.added.remove(&entry) {
-            self.removed.insert(entry);
-        }
-    }
-
-    fn into_entries(self) -> Entries<T, T> {
-        Entries { written: self.added.into_iter().collect(), removed: self.removed.into_iter().collect() }
-    }
 }
 
 impl Work {
@@ -176,8 +154,8 @@ impl Work {
             members: HashMap::new(),
             frames: Vec::new(),
             frames_dropped: BTreeMap::new(),
-            records: record::Records::default(),
-            webhooks: webhooks::Webhooks::default(),
+            records: rows::Records::default(),
+            webhooks: rows::Webhooks::default(),
             gates: gates::Gates::with_shares(shares),
             events: Vec::new(),
         }
@@ -229,7 +207,7 @@ impl Work {
     /// Adds a row from the lease cache. The save fails if the store no longer has this version.
     pub fn add_cached(&mut self, execution: Execution) {
         if !self.tables.executions.contains(&execution.id) {
-            load::execution(&mut self.tables.executions, execution);
+            tables::load_execution(&mut self.tables.executions, execution);
         }
     }
 
@@ -246,6 +224,56 @@ impl Work {
     /// Deletes a row.
     pub(crate) fn remove<K: Plain>(&mut self, key: &K::Key) {
         K::table_mut(&mut self.tables).delete(key);
+    }
+
+    /// Fixes the transaction's time: rows were changed with it, and later loads only read.
+    pub fn stop_clock(&mut self) {
+        self.stopped = true;
+    }
+
+    /// Reports whether the transaction was tried before. An earlier try may have committed without its answer arriving.
+    pub fn is_repeated(&self) -> bool {
+        self.repeated
+    }
+
+    /// Reports whether a lane may be configured, so that lanes must be read.
+    pub fn expects_lanes(&self) -> bool {
+        self.expects_lanes
+    }
+
+    /// Takes the executions whose lease ended, each with the time of its claim.
+    pub fn take_ended_leases(&mut self) -> Vec<(ExecutionId, Timestamp)> {
+        std::mem::take(&mut self.ended_leases)
+    }
+
+    /// Replaces the known classes.
+    pub fn set_classes(&mut self, classes: Arc<Classes>) {
+        self.classes = classes;
+    }
+
+    /// Returns the newest known class.
+    pub fn newest_class(&self) -> ClassId {
+        self.classes.newest()
+    }
+
+    /// Returns the lane of a class or pool, if it is known.
+    pub fn lane_of(&self, class: ClassId) -> Option<&Name> {
+        self.classes.lane_of(class)
+    }
+
+    /// Reports whether an execution was to be locked if free and another transaction has locked it.
+    pub fn is_skipped(&self, id: ExecutionId) -> bool {
+        self.skipped.contains(&id)
+    }
+
+    /// Reports whether an execution was to be locked if free, and is locked.
+    pub fn is_locked_if_free(&self, id: ExecutionId) -> bool {
+        self.requested.if_free.contains(&id) && !self.is_skipped(id)
+    }
+
+    /// Reports whether an execution was requested by id, whether it was found or not.
+    pub fn was_requested(&self, id: ExecutionId) -> bool {
+        self.requested.executions.contains(&id)
     }
 
     /// Returns the time of the transaction.
@@ -295,11 +323,6 @@ impl Work {
             true => Err(Refusal::IdTaken { pointer: pointer.into() }),
             false => Ok(()),
         }
-    }
-
-    /// Returns the input of an execution, or its size, if it is loaded.
-    pub fn input(&self, id: ExecutionId) -> Option<&Payload> {
-        self.tables.executions.entry(&id)?.extra.input.as_ref()
     }
 
     /// Inserts an execution. `fact` is its first event, `actor` the caller who submitted it.
@@ -368,35 +391,6 @@ impl Work {
             entry.extra.input = Some(input.into());
             entry.extra.replaces_input = true;
         }
-    }
-
-    /// Returns the node name, outcome and result of an upstream or a child: as changed by this transaction, otherwise
-    /// as stored.
-    pub fn relative(&self, id: ExecutionId) -> Option<StoredRelative> {
-        let loaded = self.relatives.get(&id);
-        let entry = self.tables.executions.entry(&id);
-        let Some(entry) = entry.filter(|entry| !entry.is_unchanged() || loaded.is_none()) else {
-            return loaded.cloned();
-        };
-        let outcome = entry.row.state.outcome();
-        let kept = loaded.filter(|_| entry.extra.result == ResultChange::Keep);
-        let relative = Relative {
-            execution: id,
-            name: Name::trusted(entry.row.node()?),
-            outcome,
-            error: entry.row.detail.error.clone().filter(|_| outcome.is_some()),
-            result: match &entry.extra.result {
-                ResultChange::Set(result) => Some(result.clone()),
-                ResultChange::Clear => None,
-                ResultChange::Keep => kept.and_then(|kept| kept.relative.result.clone()),
-            },
-            left_out: false,
-        };
-        let whole = StoredRelative::whole(relative);
-        Some(match kept.filter(|kept| kept.relative.left_out) {
-            Some(kept) => StoredRelative { bytes: kept.bytes, ..whole }.within(0),
-            None => whole,
-        })
     }
 
     /// Deletes an execution with its records, tags, keys and node name.

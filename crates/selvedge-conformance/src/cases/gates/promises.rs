@@ -7,7 +7,7 @@ use crate::harness::gates::{
 use crate::harness::{Harness, fence};
 use selvedge_core::gate::{Config, GateName};
 use selvedge_core::rules::claim::Claimed;
-use selvedge_core::rules::gates::release::PROMISE_MS;
+use selvedge_core::rules::gates::PROMISE_MS;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
 use selvedge_core::state::StateName;

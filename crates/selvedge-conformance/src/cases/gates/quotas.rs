@@ -14,7 +14,7 @@ use selvedge_core::flow::CancelMode;
 use selvedge_core::gate::{Config, GateName, RequiredGates};
 use selvedge_core::rows::UnreadWrites;
 use selvedge_core::rules::claim::Claimed;
-use selvedge_core::rules::gates::release::CHUNK;
+use selvedge_core::rules::gates::CHUNK;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
 use selvedge_core::rules::timer::{Timer, TimerReply};

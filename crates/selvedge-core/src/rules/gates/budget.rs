@@ -2,9 +2,7 @@
 //! policy says so, stops active executions.
 
 use super::machine::Occasion;
-use super::needs::lock_gate;
-use super::release::{CHUNK, release};
-use super::{record_held, whole};
+use super::{CHUNK, lock_gate, record_held, release, whole};
 use crate::fact::{self, Fact, Failure, Next};
 use crate::gate::draws::{draws_on, part_of};
 use crate::gate::{Amounts, Config, DIMENSIONS_MAX, Gate, GateKind, GateName, LedgerEntry, OnHard, add};

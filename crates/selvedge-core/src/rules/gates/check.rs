@@ -1,9 +1,7 @@
 //! Checking: a reconciler or an operator checks a gate that may be open and hold executions.
 
 use super::machine::Occasion;
-use super::needs::lock_gate;
-use super::release::{CHUNK, release};
-use super::{budget, lines};
+use super::{CHUNK, budget, lock_gate, move_up, release};
 use crate::Work;
 use crate::gate::{GateKind, GateName};
 use crate::rows::{HeldBy, Needs};
@@ -59,7 +57,7 @@ impl Rule for CheckGate {
                     work.change_gate(&self.gate, |gate| gate.due_at = None);
                 }
                 if self.gate.kind == GateKind::Fair {
-                    lines::move_up(work, &self.gate);
+                    move_up(work, &self.gate);
                 }
                 work.gate(&self.gate).active.saturating_sub(gate.active)
             }

@@ -3,7 +3,7 @@
 use super::adopt::begin_count;
 use super::budget::{request_stop, without_usage};
 use super::machine::Occasion;
-use super::release::{CHUNK, release};
+use super::{CHUNK, release};
 use crate::fact::{self, Fact};
 use crate::gate::patch::ConfigPatch;
 use crate::gate::{Config, Gate, GateKind, GateName, OnHard};

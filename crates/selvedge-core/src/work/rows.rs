@@ -1,13 +1,110 @@
-//! The signals, steps, waitpoints and token keys of one transaction.
+//! The rows of one transaction that are neither executions, flows nor gates: keys, sessions, webhooks, and the signals,
+//! steps, waitpoints and token keys of executions.
 //!
-//! Every change to a record comes with a change of its execution through [`Work::apply`], which raises the execution's
-//! version.
+//! Every change to a record of an execution comes with a change of its execution through [`Work::apply`], which raises the
+//! execution's version. A delivery of a webhook is written without being read, under the lock of its webhook.
 
 use super::Work;
+use crate::rows::{HeldLease, KeyName, KeyRow};
 use crate::token::TokenKey;
 use crate::waitpoint::WaitpointState;
-use crate::{Changes, ExecutionId, Name, Rows, Signal, Step, Timestamp, Waitpoint, WaitpointId};
-use std::collections::{BTreeMap, HashSet};
+use crate::webhook::{Delivery, DeliveryId, Webhook, WebhookId};
+use crate::{
+    Changes, ExecutionId, Name, NamespaceId, Rows, Session, SessionId, Signal, Step, Timestamp, Waitpoint,
+    WaitpointId,
+};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+impl Work {
+    /// Returns a key, if it exists.
+    pub fn key(&self, name: &KeyName) -> Option<&KeyRow> {
+        self.row(name)
+    }
+
+    /// Returns a session, if it exists.
+    pub fn session(&self, id: SessionId) -> Option<&Session> {
+        self.row(&id)
+    }
+
+    /// Writes a key. An existing key is replaced; the save checks that it still refers to the execution that was read.
+    pub fn put_key(&mut self, row: KeyRow) {
+        if let Some(before) = self.tables.keys.entry(&row.name).filter(|entry| entry.is_unchanged()) {
+            self.keys_removed.push((row.name.clone(), before.row.subject));
+        }
+        self.tables.keys.put(row);
+    }
+
+    /// Reports whether the sessions of an instance were requested, whether any was found or not.
+    pub fn has_requested_instance(&self, namespace: NamespaceId, instance: &Name) -> bool {
+        self.requested.instances.contains(&(namespace, instance.clone()))
+    }
+
+    /// Returns the sessions of an instance, in id order.
+    pub fn sessions_of(&self, namespace: NamespaceId, instance: &Name) -> Vec<Session> {
+        let of_instance =
+            |session: &&Session| session.namespace() == namespace && session.instance == *instance;
+        let mut sessions: Vec<Session> = self.tables.sessions.rows().filter(of_instance).cloned().collect();
+        sessions.sort_by_key(|session| session.id);
+        sessions
+    }
+
+    /// Writes a session that replaces the stored row instead of being merged with it. The caller has locked the row.
+    pub fn reset_session(&mut self, session: Session) {
+        let id = session.id;
+        self.tables.sessions.put(session);
+        if let Some(entry) = self.tables.sessions.entry_mut(&id) {
+            entry.extra.reset = true;
+        }
+    }
+
+    /// Returns the loaded leases of a session.
+    pub fn leases_of(&self, session: SessionId) -> impl Iterator<Item = &HeldLease> {
+        self.leases.iter().filter(move |lease| lease.session == session)
+    }
+}
+
+/// Deliveries that are deleted without being read.
+#[derive(Debug, Default)]
+pub(super) struct Webhooks {
+    removed: BTreeSet<WebhookId>,
+    pruned: BTreeMap<WebhookId, u64>,
+}
+
+impl Webhooks {
+    /// Adds the writes to the changes of the transaction.
+    pub fn finish(self, changes: &mut Changes) {
+        changes.unread.webhooks_removed = self.removed.into_iter().collect();
+        changes.unread.deliveries_pruned = self.pruned.into_iter().collect();
+    }
+}
+
+impl Work {
+    /// Writes a webhook, with the next version.
+    pub fn put_webhook(&mut self, mut webhook: Webhook) {
+        let stored = self.tables.webhooks.entry(&webhook.name).and_then(|entry| entry.stored());
+        webhook.version = stored.unwrap_or(0) + 1;
+        self.tables.webhooks.put(webhook);
+    }
+
+    /// Deletes a webhook with its deliveries.
+    pub fn remove_webhook(&mut self, webhook: &Webhook) {
+        self.tables.webhooks.delete(&webhook.name);
+        self.tables.deliveries.forget(|delivery| delivery.webhook == webhook.detail.id);
+        self.webhooks.pruned.remove(&webhook.detail.id);
+        self.webhooks.removed.insert(webhook.detail.id);
+    }
+
+    /// Returns a delivery, if it is loaded.
+    pub fn delivery(&self, id: DeliveryId) -> Option<&Delivery> {
+        self.tables.deliveries.rows().find(|delivery| delivery.id == id)
+    }
+
+    /// Deletes the delivered deliveries of a webhook with smaller numbers than this.
+    pub fn prune_deliveries(&mut self, webhook: WebhookId, before: u64) {
+        let pruned = self.webhooks.pruned.entry(webhook).or_default();
+        *pruned = before.max(*pruned);
+    }
+}
 
 /// Facts about the records of executions besides their rows.
 #[derive(Debug, Default)]

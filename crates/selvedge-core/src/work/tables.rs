@@ -1,14 +1,101 @@
-//! The changes of a transaction, for the store to save.
+//! Loading rows into the tables of a transaction, and the changes for the store to save.
+//!
+//! Most kinds are loaded by [`load_all`] and written by a method of [`Table`]; the list of kinds names the function where a
+//! kind differs. A row that the transaction has changed stays as it is when it is loaded again.
 
 use super::Work;
-use crate::ExecutionId;
 use crate::flow::Counts;
 use crate::gate::{Gate, GateId};
 use crate::outbox::OutboxKind;
 use crate::rows::{Changes, Inserted, KeyName, KeyRow, KeySubject, Payload, ResultChange, Updated};
-use crate::table::{Entries, Guarded, Table};
-use crate::{Execution, Flow, FlowId, Session, SessionId, Step};
-use std::collections::{BTreeMap, HashSet};
+use crate::stream::Stream;
+use crate::table::{Entries, Guarded, Kind, Table};
+use crate::{Execution, ExecutionId, Flow, FlowId, Session, SessionId, Signal, Step};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+/// Adds rows, as most kinds do: a row that is loaded again replaces the earlier one.
+pub(crate) fn load_all<R: Kind>(table: &mut Table<R>, rows: Vec<R>) {
+    for row in rows {
+        table.load(row);
+    }
+}
+
+pub(crate) fn load_executions(table: &mut Table<Execution>, rows: Vec<Execution>) {
+    for row in rows {
+        load_execution(table, row);
+    }
+}
+
+/// Adds an execution.
+pub(super) fn load_execution(table: &mut Table<Execution>, row: Execution) {
+    let bare = !row.detail.record.is_carried();
+    if let Some(entry) = table.load(row) {
+        entry.extra.bare = bare;
+    }
+}
+
+/// Adds keys that are not loaded yet. Keys are not locked: the save compares the stored key with the one that was read
+/// first.
+pub(crate) fn load_first_keys(table: &mut Table<KeyRow>, rows: Vec<KeyRow>) {
+    for row in rows {
+        if !table.contains(&row.name) {
+            table.load(row);
+        }
+    }
+}
+
+/// Adds streams. A stream that was read with its summary document replaces one that was read without.
+pub(crate) fn load_streams(table: &mut Table<Stream>, rows: Vec<Stream>) {
+    for row in rows {
+        if row.summary.is_some() || !table.contains(&row.name) {
+            table.load(row);
+        }
+    }
+}
+
+/// Adds signals. A known signal only gets the payload that it lacks.
+pub(crate) fn load_signals(table: &mut Table<Signal>, rows: Vec<Signal>) {
+    for row in rows {
+        match table.entry_mut(&row.key()) {
+            Some(known) if known.row.payload.is_none() => known.row.payload = row.payload,
+            Some(_) => {}
+            None => drop(table.load(row)),
+        }
+    }
+}
+
+/// State that a transaction keeps about an execution besides its row.
+#[derive(Debug)]
+pub(crate) struct ExecutionExtra {
+    /// The input, or its size, if it is loaded.
+    pub input: Option<Payload>,
+    /// The input was replaced.
+    pub replaces_input: bool,
+    pub result: ResultChange,
+    /// The flow or the wiring changed. They are written only if this is set.
+    pub rewired: bool,
+    /// The execution had neither steps nor signals when it was loaded.
+    pub bare: bool,
+}
+
+impl Default for ExecutionExtra {
+    fn default() -> Self {
+        ExecutionExtra {
+            input: None,
+            replaces_input: false,
+            result: ResultChange::Keep,
+            rewired: false,
+            bare: false,
+        }
+    }
+}
+
+/// State that a transaction keeps about a session besides its row.
+#[derive(Debug, Default)]
+pub(crate) struct SessionExtra {
+    /// The session replaces the stored row instead of being merged with it.
+    pub reset: bool,
+}
 
 impl Work {
     /// Returns all changes. Enqueues, in the outbox, the executions that ended or reopened and whose downstreams were
@@ -48,7 +135,7 @@ impl Work {
 }
 
 /// Returns the writes of executions.
-pub(crate) fn executions(table: Table<Execution>) -> Guarded<Inserted, Updated, ExecutionId> {
+pub(crate) fn written_executions(table: Table<Execution>) -> Guarded<Inserted, Updated, ExecutionId> {
     let mut writes = Guarded::default();
     for (id, entry) in table.into_changed() {
         let deleted = entry.is_deleted();
@@ -95,7 +182,7 @@ fn flow_counts(flows: &mut FlowWrites, mut counts: BTreeMap<FlowId, Counts>) -> 
 
 /// Returns the writes of gates. A loaded gate that is empty is deleted, even if it was stored empty because slots were
 /// given back without reading it.
-pub(crate) fn gates(table: Table<Gate>) -> Guarded<Gate, (Gate, u32), GateId> {
+pub(crate) fn written_gates(table: Table<Gate>) -> Guarded<Gate, (Gate, u32), GateId> {
     let mut writes = Guarded::default();
     for (id, entry) in table.into_all() {
         match (entry.stored(), entry.row.is_empty()) {
@@ -110,19 +197,19 @@ pub(crate) fn gates(table: Table<Gate>) -> Guarded<Gate, (Gate, u32), GateId> {
 }
 
 /// Returns the writes of keys. The keys to remove are added from the transaction.
-pub(crate) fn keys(table: Table<KeyRow>) -> Entries<KeyRow, (KeyName, Option<KeySubject>)> {
+pub(crate) fn written_keys(table: Table<KeyRow>) -> Entries<KeyRow, (KeyName, Option<KeySubject>)> {
     Entries::writing(table.into_written())
 }
 
 /// Returns the writes of steps, in the order in which they began.
-pub(crate) fn steps(table: Table<Step>) -> Vec<Step> {
+pub(crate) fn written_steps(table: Table<Step>) -> Vec<Step> {
     let mut steps = table.into_written();
     steps.sort_by_key(|step| (step.execution, step.number));
     steps
 }
 
 /// Returns the writes of sessions. A session that replaces its stored row is both removed and written.
-pub(crate) fn sessions(table: Table<Session>) -> Entries<Session, SessionId> {
+pub(crate) fn written_sessions(table: Table<Session>) -> Entries<Session, SessionId> {
     let mut writes = Entries::default();
     for (id, entry) in table.into_changed() {
         if entry.is_deleted() || entry.extra.reset {
@@ -133,4 +220,36 @@ pub(crate) fn sessions(table: Table<Session>) -> Entries<Session, SessionId> {
         }
     }
     writes
+}
+
+/// The entries that a transaction adds to an index and removes from it, relative to the store. Adding and removing the
+/// same entry cancel out.
+#[derive(Debug)]
+pub(super) struct Difference<T> {
+    added: BTreeSet<T>,
+    removed: BTreeSet<T>,
+}
+
+impl<T> Default for Difference<T> {
+    fn default() -> Self {
+        Difference { added: BTreeSet::new(), removed: BTreeSet::new() }
+    }
+}
+
+impl<T: Ord> Difference<T> {
+    pub fn add(&mut self, entry: T) {
+        if !self.removed.remove(&entry) {
+            self.added.insert(entry);
+        }
+    }
+
+    pub fn remove(&mut self, entry: T) {
+        if !self.added.remove(&entry) {
+            self.removed.insert(entry);
+        }
+    }
+
+    pub fn into_entries(self) -> Entries<T, T> {
+        Entries { written: self.added.into_iter().collect(), removed: self.removed.into_iter().collect() }
+    }
 }
