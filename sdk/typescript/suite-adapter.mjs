@@ -104,7 +104,7 @@ const doing = {
   join: (_, ctx) => ctx.join(),
   race: ({ name, branches }, ctx, variables, scenario) => ctx.race(name, pairs(branches, variables, scenario)),
   all: ({ name, branches }, ctx, variables, scenario) => ctx.all(name, pairs(branches, variables, scenario)),
-  upstream: ({ node }, ctx) => ctx.fetchUpstream(node),
+  upstream: ({ node }, ctx) => ctx.upstream.fetch(node),
   frame: ({ data, kind, mode }, ctx) => ctx.frame(data, { kind, mode }),
   usage: ({ budget, usage, dedup_key }, ctx) => ctx.usage(budget, usage, { dedupKey: dedup_key }),
   progress: ({ percent, message }, ctx) => ctx.progress(percent, message),
@@ -157,7 +157,7 @@ async function runWorker() {
   const { name, lanes, capabilities, concurrency, lease_ttl_ms, grace_ms } = scenario.worker;
   const log = console;
   const worker = new Worker(client, {
-    ...{ name, lanes, capabilities, concurrency, leaseTtl: lease_ttl_ms, grace: grace_ms },
+    ...{ name, lanes, capabilities, concurrency, leaseTtl: lease_ttl_ms, drainTimeout: grace_ms },
     log: { info: (text) => log.error(text), warn: (text) => log.error(text), error: (text) => log.error(text) },
   });
   for (const [kind, task] of Object.entries(scenario.tasks)) {
@@ -219,7 +219,7 @@ const calls = {
   events: async ({ types, after, execution, count }, item) => {
     let left = count;
     if (left === 0) return null;
-    for await (const event of client.events({ types, after, execution, from: "beginning" })) {
+    for await (const event of client.events({ types, after, execution, start: "beginning" })) {
       item(event);
       left -= 1;
       if (left === 0) break;
@@ -234,7 +234,7 @@ const calls = {
   put_schedule: async ({ name, schedule }) => snake(await client.schedules.put(name, options(schedule))),
   run_schedule: async ({ name }) => ({ execution: (await client.schedules.run(name)).execution?.id }),
   delete_schedule: async ({ name }) => {
-    await client.schedules.remove(name);
+    await client.schedules.delete(name);
     return { removed: true };
   },
 };

@@ -3,13 +3,10 @@
 import { type Client, Flow, type Worker } from "selvedge";
 
 export function tasks(worker: Worker): void {
-  worker.task("load", (_, count: number) => Array.from({ length: count }, (_, index) => index + 1));
-  worker.task("sum", (ctx) => {
-    const numbers = ctx.upstream.numbers as number[];
-    return numbers.reduce((sum, number) => sum + number, 0);
-  });
-  worker.task("largest", (ctx) => Math.max(...(ctx.upstream.numbers as number[])));
-  worker.task("describe", (ctx) => `sum ${ctx.upstream.sum}, largest ${ctx.upstream.largest}`);
+  const load = worker.task("load", (_, count: number) => Array.from({ length: count }, (_, index) => index + 1));
+  worker.task("sum", (ctx) => ctx.upstream.get("numbers", load).reduce((sum, number) => sum + number, 0));
+  worker.task("largest", (ctx) => Math.max(...ctx.upstream.get("numbers", load)));
+  worker.task("describe", (ctx) => `sum ${ctx.upstream.get("sum")}, largest ${ctx.upstream.get("largest")}`);
 }
 
 export async function main(client: Client): Promise<unknown> {

@@ -28,7 +28,7 @@ export function tasks(worker: Worker): void {
     return answer;
   });
   // endregion: frames
-  worker.task("first-answer", (ctx) => Object.values(ctx.upstream)[0]);
+  worker.task("first-answer", (ctx) => ctx.upstream.winner());
 }
 
 export async function main(client: Client): Promise<unknown> {
@@ -42,7 +42,7 @@ export async function main(client: Client): Promise<unknown> {
   const submitted = await client.submitFlow(flow);
   const ended = await submitted.result({ timeoutMs: 60_000 });
   let streamed = "";
-  for await (const frame of submitted.run("swift").tail()) streamed += frame.data;
+  for await (const frame of submitted.node("swift").tail()) streamed += frame.data;
   const { completed, cancelled } = ended.flow.counts;
   return [ended.results.answer?.result, streamed, { completed, cancelled }];
 }

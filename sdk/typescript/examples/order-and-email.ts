@@ -37,7 +37,7 @@ export async function main(client: Client): Promise<unknown> {
   const placed = await placeOrder(database, "a lamp");
   await database.query("commit"); // both exist
   await database.end();
-  for await (const event of client.events({ from: "beginning", types: ["execution.submitted"] })) {
+  for await (const event of client.events({ start: "beginning", types: ["execution.submitted"] })) {
     if (event.execution === placed) break;
   }
   const mail = await client.result<string>(placed, { timeoutMs: 60_000 });

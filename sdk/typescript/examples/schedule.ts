@@ -20,6 +20,6 @@ export async function main(client: Client): Promise<unknown> {
   const { execution } = await client.schedules.run(name);
   if (!execution) throw new Error("the schedule submits no execution");
   const report = await client.result(execution.id, { timeoutMs: 60_000 });
-  await client.schedules.remove(name);
+  await client.schedules.delete(name);
   return [report, items.length];
 }

@@ -30,7 +30,7 @@ export async function main(client: Client): Promise<unknown> {
   // endregion: budget
   const run = await client.submit<string>("write-book", { chapters: 4, budget }, { budgets: [budget] });
   // region: events
-  const events = client.events({ from: "beginning", execution: run.id, types: ["execution.suspended"] });
+  const events = client.events({ start: "beginning", execution: run.id, types: ["execution.suspended"] });
   // endregion: events
   for await (const _ of events) break;
   const { usage } = await client.budgets.get(budget);

@@ -1,6 +1,6 @@
 // Flows: graphs of executions, submitted in one call.
 
-import { type Kind, kindName, type Task } from "./task.js";
+import { type InputThen, type Kind, kindName, type Task } from "./task.js";
 import type * as api from "./types.js";
 
 /** The outcome of an upstream for which a downstream waits. Default: `success`. */
@@ -22,21 +22,25 @@ export interface Dependencies {
 }
 
 /** An upstream: a node or the name of one. */
-export type Upstream = Node | string;
+export type Upstream = Node<unknown> | string;
 
 /** The fields of a flow. */
 export type FlowOptions = Omit<api.FlowSubmission, "name" | "nodes" | "edges" | "groups">;
 
-/** A node of a flow. Name it in `after` of a later node, or use `node.when("failure")` there. */
-export class Node {
+declare const result: unique symbol;
+
+/** A node of a flow, with the type of its result. Name it in `after` of a later node, or use `node.when("failure")` there. */
+export class Node<Output = unknown> {
+  declare readonly [result]?: Output;
+
   constructor(
     readonly name: string,
     readonly condition: When = "success",
   ) {}
 
   /** Returns the node with the outcome for which a downstream waits. */
-  when(condition: When): Node {
-    return new Node(this.name, condition);
+  when(condition: When): Node<Output> {
+    return new Node<Output>(this.name, condition);
   }
 }
 
@@ -62,13 +66,12 @@ export class Flow {
   ) {}
 
   /** Adds a node, and edges from the nodes in `after`. */
-  add<Input>(
+  add(name: string, kind: string, input?: unknown, options?: NodeOptions & Dependencies): Node;
+  add<Input, Output>(
     name: string,
-    kind: Task<Input, unknown>,
-    input: Input | undefined,
-    options?: NodeOptions & Dependencies,
-  ): Node;
-  add(name: string, kind: Kind, input?: unknown, options?: NodeOptions & Dependencies): Node;
+    task: Task<Input, Output>,
+    ...rest: InputThen<Input, NodeOptions & Dependencies>
+  ): Node<Output>;
   add(name: string, kind: Kind, input?: unknown, options: NodeOptions & Dependencies = {}): Node {
     const { after = [], when, policy, ...fields } = options;
     this.nodes.push({ ...fields, name, kind: kindName(kind), input: input ?? null });
@@ -84,8 +87,10 @@ export class Flow {
   }
 
   /** Adds a node like `add`, and returns the flow. */
+  with(name: string, kind: string, input?: unknown, options?: NodeOptions & Dependencies): this;
+  with<Input>(name: string, task: Task<Input, unknown>, ...rest: InputThen<Input, NodeOptions & Dependencies>): this;
   with(name: string, kind: Kind, input?: unknown, options?: NodeOptions & Dependencies): this {
-    this.add(name, kind, input, options);
+    this.add(name, kind as string, input, options);
     return this;
   }
 

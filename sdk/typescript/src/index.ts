@@ -1,6 +1,13 @@
 // The public API of the package.
 
-export { type BatchItem, Client, type ListOptions, type SubmitOptions } from "./client/client.js";
+export {
+  type BatchItem,
+  Client,
+  type ListOptions,
+  type SignalOptions,
+  type SubmitOptions,
+  type TaskItem,
+} from "./client/client.js";
 export type { EventsOptions, FramesOptions } from "./client/feeds.js";
 export type { Flows, ListFlowsOptions } from "./client/flows.js";
 export type { Budgets, Lanes, Quotas, Schedules } from "./client/limits.js";
@@ -48,7 +55,10 @@ export {
   type Upstream,
   type When,
 } from "./flow.js";
-export { type Kind, type Task, task } from "./task.js";
+export type { Json } from "./json.js";
+export type { ParseSchema, ResultType, Schema, SchemaInput, SchemaOutput, StandardSchema } from "./schema.js";
+export { type SignalType, signal } from "./signal.js";
+export { type InputThen, type Kind, type Task, task } from "./task.js";
 export type * as api from "./types.js";
 export type { Attempt, Event, Execution, Explanation, Frame } from "./types.js";
 export type { Approval, ApprovalOptions, Vote } from "./worker/approval.js";
@@ -58,6 +68,7 @@ export type {
   Context,
   FrameOptions,
   ReceivedSignal,
+  SpawnOptions,
   UsageResult,
   WaitLimit,
   WaitResult,
@@ -65,8 +76,7 @@ export type {
 export type { WorkerSummary } from "./worker/driver.js";
 export type { BatchEntry, BatchHandler, Handler, TaskOptions } from "./worker/handlers.js";
 export type { Logger } from "./worker/logger.js";
-export type { Child } from "./worker/relatives.js";
-export type { ParseSchema, Schema, StandardSchema } from "./worker/schema.js";
+export type { Child, UpstreamOutcome, Upstreams } from "./worker/relatives.js";
 export { type Until, until } from "./worker/until.js";
 export type { Waitpoint } from "./worker/waitpoint.js";
 export { Worker, type WorkerOptions } from "./worker/worker.js";

@@ -38,7 +38,7 @@ storeTest("submissions are safe to repeat, and errors have classes", async (bed)
   await first.cancel({ reason: "not needed" });
   await assert.rejects(client.reschedule(first.id, 1000), AlreadyTerminal);
   await assert.rejects(first.result({ timeoutMs }), NotCompleted);
-  const [good, bad] = await client.submitBatch([{ kind: "nobody" }, { kind: task("nobody"), priority: 1000 }]);
+  const [good, bad] = await client.submitBatch([{ kind: "nobody" }, { kind: task("nobody").kind, priority: 1000 }]);
   assert.ok(good instanceof Run && bad instanceof Problem);
   assert.equal(bad.pointer, "/executions/1/priority");
 });
@@ -98,11 +98,11 @@ storeTest("lanes, quotas, budgets, schedules and webhooks are put, patched, list
   assert.deepEqual((await client.get(fired.execution?.id ?? "")).input, { a_key: 1 });
   const webhook = await client.webhooks.put("hook", { url: "https://example.com/", types: ["execution.completed"] });
   assert.match(webhook.secret ?? "", /^whsec_/);
-  await client.lanes.remove("slow");
+  await client.lanes.delete("slow");
   for (const resource of [client.quotas, client.budgets, client.schedules, client.webhooks]) {
     for await (const item of resource.list()) {
       const { name } = item as { name: string };
-      await resource.remove(name);
+      await resource.delete(name);
     }
   }
   assert.deepEqual(await collect(client.webhooks.list()), []);
@@ -111,7 +111,7 @@ storeTest("lanes, quotas, budgets, schedules and webhooks are put, patched, list
 
 storeTest("flows have edges, policies, conditions and results", async (bed) => {
   const worker = bed.worker();
-  worker.task("echo", (ctx, input) => input ?? ctx.upstream);
+  worker.task("echo", (ctx, input) => input ?? Object.fromEntries(ctx.upstream));
   worker.task("fail", () => {
     throw new Error("no");
   });
@@ -125,7 +125,7 @@ storeTest("flows have edges, policies, conditions and results", async (bed) => {
   assert.equal(ended.outcome, "completed");
   assert.deepEqual(ended.results.alert?.result, "alerted");
   assert.deepEqual(ended.results.two?.result, { a: 1, b: 2 });
-  assert.equal(await submitted.run("a").result({ timeoutMs }), 1);
+  assert.equal(await submitted.node("a").result({ timeoutMs }), 1);
   const graph = await bed.client.flows.graph(submitted.id);
   assert.equal(graph.edges.length, 4);
   const listed = await collect(bed.client.flows.list({ tag: "a_tag:x" }));

@@ -58,7 +58,7 @@ storeTest("the default logger shows what a handler threw", async (bed) => {
   const program = `
     import { Client, Worker } from "selvedge";
     const client = new Client({ url: process.argv[1] });
-    const worker = new Worker(client, { lanes: ["quiet"], grace: 0 });
+    const worker = new Worker(client, { lanes: ["quiet"], drainTimeout: 0 });
     worker.task("slip", () => undefined.bar);
     await worker.start();
     const run = await client.submit("slip", null, { lane: "quiet", retry: { maxRetries: 0 } });

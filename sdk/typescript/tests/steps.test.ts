@@ -55,7 +55,7 @@ clockTest("sleeps, signals and timeouts take days, and no slot", async (bed) => 
     await ctx.sleep("a day", { days: 1 });
     const paid = await ctx.waitForSignal<number>("paid", { timeout: { days: 3 } });
     // endregion: sleep-and-signal
-    const again = await ctx.waitForSignal("again", { signal: "paid", timeout: { days: 3 } });
+    const again = await ctx.waitForSignal("paid", { name: "again", timeout: { days: 3 } });
     await ctx.sleepUntil("the past", new Date(0));
     return [paid?.payload, paid?.source, again, ctx.attempt];
   });
@@ -252,11 +252,11 @@ clockTest("results that are too large for a claim are read by reference", async 
   worker.task("page", (_, letter: string) => letter.repeat(1_000_000));
   worker.task("bind", async (ctx) => {
     const lengths: number[] = [];
-    for (const node of Object.keys(ctx.upstreamOutcomes)) {
-      lengths.push((await ctx.fetchUpstream<string>(node)).length);
+    for (const node of ctx.upstream.names) {
+      lengths.push((await ctx.upstream.fetch<string>(node)).length);
     }
-    assert.throws(() => Object.keys(ctx.upstreamOutcomes).map((node) => ctx.upstream[node]), /use ctx.fetchUpstream/);
-    await assert.rejects(ctx.fetchUpstream("nobody"), /there is no upstream/);
+    assert.throws(() => [...ctx.upstream], /use await ctx.upstream.fetch/);
+    await assert.rejects(ctx.upstream.fetch("nobody"), /there is no upstream/);
     return lengths;
   });
   worker.task("parent", async (ctx) => {

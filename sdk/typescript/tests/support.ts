@@ -88,7 +88,7 @@ export class TestBed {
   worker(options: WorkerOptions = {}): Worker {
     const note = (message: string) => void this.log.push(message);
     const log = { info: note, warn: note, error: note };
-    const worker = new Worker(this.client, { lanes: ["test"], grace: 500, log, ...options });
+    const worker = new Worker(this.client, { lanes: ["test"], drainTimeout: 500, log, ...options });
     this.#workers.push(worker);
     return worker;
   }

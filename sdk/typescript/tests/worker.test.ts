@@ -158,7 +158,7 @@ storeTest("a handler that ignores its cancellation is given up after the grace p
 });
 
 storeTest("drain finishes what runs, puts back what takes too long, and departs", async (bed) => {
-  const worker = bed.worker({ grace: 300 });
+  const worker = bed.worker({ drainTimeout: 300 });
   const finish = deferred();
   const begun = new Set<string>();
   worker.task("short", async (ctx) => {

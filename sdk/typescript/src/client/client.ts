@@ -4,7 +4,8 @@ import { type Duration, milliseconds } from "../duration.js";
 import { NotCompleted, type Problem, problemOf, WaitTimeout } from "../errors.js";
 import type { Flow } from "../flow.js";
 import { newId } from "../ids.js";
-import { type Kind, kindName, type Task } from "../task.js";
+import { type SignalType, signalName } from "../signal.js";
+import { type InputThen, type Kind, kindName, type Task } from "../task.js";
 import type * as api from "../types.js";
 import { type EventsOptions, events, type FramesOptions, tail } from "./feeds.js";
 import { Flows } from "./flows.js";
@@ -16,8 +17,23 @@ import { type ClientOptions, type Query, Transport } from "./transport.js";
 /** The fields of a submission, besides its kind and input. */
 export type SubmitOptions = Omit<api.Submission, "kind" | "input">;
 
-/** One submission of a batch. */
-export type BatchItem = Omit<api.Submission, "kind"> & { kind: Kind };
+/** One submission of a batch, with a kind by its name. */
+export type BatchItem = SubmitOptions & { kind: string; input?: unknown };
+
+/** One submission of a batch of one task. */
+export type TaskItem<Input, Output> = SubmitOptions & { kind: Task<Input, Output> } & (undefined extends Input
+    ? { input?: NoInfer<Input> }
+    : { input: NoInfer<Input> });
+
+/** The options of a signal. */
+export interface SignalOptions {
+  /** A repetition with the same key is delivered once. */
+  idempotencyKey?: string;
+  /** The sender. Default: the name of the API key. */
+  source?: string;
+}
+
+type AnyItem = SubmitOptions & { kind: Kind; input?: unknown };
 
 /** The filters of a list of executions. All must match. */
 export type ListOptions = Omit<api.ListExecutionsQuery, "cursor" | "limit">;
@@ -68,8 +84,8 @@ export class Client {
   }
 
   /** Submits an execution. Submitting again with the same id or key returns the existing one. */
-  submit<Input, Output>(task: Task<Input, Output>, input: Input, options?: SubmitOptions): Promise<Run<Output>>;
-  submit<Output = unknown>(kind: Kind, input?: unknown, options?: SubmitOptions): Promise<Run<Output>>;
+  submit<Output = unknown>(kind: string, input?: unknown, options?: SubmitOptions): Promise<Run<Output>>;
+  submit<Input, Output>(task: Task<Input, Output>, ...rest: InputThen<Input, SubmitOptions>): Promise<Run<Output>>;
   async submit<Output>(kind: Kind, input?: unknown, options: SubmitOptions = {}): Promise<Run<Output>> {
     const body = submission({ ...options, kind, input });
     const answer = await this.transport.post<api.SubmitExecutionAnswer>("/v1/executions", body);
@@ -77,7 +93,9 @@ export class Client {
   }
 
   /** Submits up to 1000 executions in one call. A refused one does not affect the others: its place has the problem. */
-  async submitBatch(items: readonly BatchItem[]): Promise<Array<Run | Problem>> {
+  submitBatch(items: readonly BatchItem[]): Promise<Array<Run | Problem>>;
+  submitBatch<Input, Output>(items: ReadonlyArray<TaskItem<Input, Output>>): Promise<Array<Run<Output> | Problem>>;
+  async submitBatch(items: readonly AnyItem[]): Promise<Array<Run | Problem>> {
     const body = { executions: items.map(submission) };
     const answer = await this.transport.post<api.SubmitExecutionsAnswer>("/v1/executions/batch", body);
     return answer.results.map((result) =>
@@ -91,7 +109,7 @@ export class Client {
   }
 
   /** Returns the handle of an execution that was submitted elsewhere. */
-  run<Output = unknown>(id: string): Run<Output> {
+  run<Output = unknown>(id: string, _task?: Task<never, Output>): Run<Output> {
     return new Run<Output>(this, id);
   }
 
@@ -196,13 +214,19 @@ export class Client {
   }
 
   /** Sends a signal to an execution. It is kept until a wait takes it. */
+  signal(id: string, name: string, payload?: unknown, options?: SignalOptions): Promise<api.SendSignalAnswer>;
+  signal<Sent>(
+    id: string,
+    signal: SignalType<Sent, unknown>,
+    ...rest: InputThen<Sent, SignalOptions>
+  ): Promise<api.SendSignalAnswer>;
   signal(
     id: string,
-    name: string,
+    signal: string | SignalType<never, unknown>,
     payload: unknown = null,
-    options: { idempotencyKey?: string; source?: string } = {},
+    options: SignalOptions = {},
   ): Promise<api.SendSignalAnswer> {
-    return this.transport.post(`${execution(id)}/signals`, { ...options, name, payload });
+    return this.transport.post(`${execution(id)}/signals`, { ...options, name: signalName(signal), payload });
   }
 
   /** Applies one action to many executions, up to 10 000; `bulkJobs` has no limit. */
@@ -271,7 +295,7 @@ function execution(id: string): string {
 }
 
 /** Returns the body of a submission, with an id that makes it safe to repeat unless it has another key. */
-function submission({ kind, input, ...options }: BatchItem): api.Submission {
+function submission({ kind, input, ...options }: AnyItem): api.Submission {
   const hasKey = options.idempotencyKey || options.uniqueWhileActive || options.debounce;
   const id = options.id ?? (hasKey ? undefined : newId());
   return { ...options, id, kind: kindName(kind), input: input ?? null };

@@ -11,7 +11,7 @@ export interface EventsOptions {
   /** Continues after this cursor: the `cursor` of the last event that was handled. */
   after?: string | null;
   /** The start without `after`: `now` (default), `beginning`, or a time. */
-  from?: Date | string;
+  start?: Date | "now" | "beginning";
   /** Event types, such as `execution.completed`. Default: all. */
   types?: readonly string[];
   execution?: string;
@@ -34,10 +34,10 @@ export interface FramesOptions {
 
 /** Yields events, live and without a gap: after a lost connection it continues where it was. */
 export async function* events(transport: Transport, options: EventsOptions): AsyncGenerator<api.Event> {
-  const { signal, types, from, after, execution, flow, tag } = options;
+  const { signal, types, start = "now", after, execution, flow, tag } = options;
   const selection: Query = { types, execution, flow, tag };
-  let position: Query = after ? { after } : { from: from instanceof Date ? from.toISOString() : from };
-  if (!after && (from ?? "now") === "now") position = await endOfLog(transport, signal);
+  let position: Query = after ? { after } : { from: start instanceof Date ? start.toISOString() : start };
+  if (!after && start === "now") position = await endOfLog(transport, signal);
   const open = () => transport.stream("/v1/events", { ...selection, ...position }, signal);
   for await (const message of resumed(open, signal)) {
     const event = fromWire<api.Event>(JSON.parse(message.data));

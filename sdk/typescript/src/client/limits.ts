@@ -31,8 +31,8 @@ class Named<Shown, Config, Patch> {
     return pages(this.transport, this.collection);
   }
 
-  /** Removes the configuration. */
-  async remove(name: string): Promise<void> {
+  /** Deletes the configuration. */
+  async delete(name: string): Promise<void> {
     await this.transport.change("DELETE", this.path(name));
   }
 

@@ -97,8 +97,8 @@ export class Webhooks {
     return pages(this.#transport, "/v1/webhooks");
   }
 
-  /** Removes a webhook. */
-  async remove(name: string): Promise<void> {
+  /** Deletes a webhook. */
+  async delete(name: string): Promise<void> {
     await this.#transport.change("DELETE", webhookPath(name));
   }
 

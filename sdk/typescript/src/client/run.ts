@@ -1,8 +1,11 @@
 // Handles of what was submitted: an execution, a flow.
 
 import type { Duration } from "../duration.js";
+import type { Node } from "../flow.js";
+import type { SignalType } from "../signal.js";
+import type { InputThen } from "../task.js";
 import type * as api from "../types.js";
-import type { Client } from "./client.js";
+import type { Client, SignalOptions } from "./client.js";
 import type { FramesOptions } from "./feeds.js";
 
 /** How long to wait for an end. */
@@ -58,8 +61,17 @@ export class Run<Output = unknown> {
   }
 
   /** Sends a signal to the execution. */
-  signal(name: string, payload?: unknown): Promise<api.SendSignalAnswer> {
-    return this.#client.signal(this.id, name, payload);
+  signal(name: string, payload?: unknown, options?: SignalOptions): Promise<api.SendSignalAnswer>;
+  signal<Sent>(
+    signal: SignalType<Sent, unknown>,
+    ...rest: InputThen<Sent, SignalOptions>
+  ): Promise<api.SendSignalAnswer>;
+  signal(
+    signal: string | SignalType<unknown, unknown>,
+    payload?: unknown,
+    options?: SignalOptions,
+  ): Promise<api.SendSignalAnswer> {
+    return this.#client.signal(this.id, signal as string, payload, options);
   }
 
   /** Yields the frames of an attempt as they are written. Ends with the attempt. */
@@ -97,10 +109,11 @@ export class FlowRun {
     return this.#client.flows.cancel(this.id, options);
   }
 
-  /** Returns the handle of one node. */
-  run<Output = unknown>(node: string): Run<Output> {
-    const id = this.executions[node];
-    if (id === undefined) throw new RangeError(`the flow ${this.id} has no node ${JSON.stringify(node)} here`);
+  /** Returns the handle of one node, which has the type of the result if the node is given as `flow.add` returned it. */
+  node<Output = unknown>(node: Node<Output> | string): Run<Output> {
+    const name = typeof node === "string" ? node : node.name;
+    const id = this.executions[name];
+    if (id === undefined) throw new RangeError(`the flow ${this.id} has no node ${JSON.stringify(name)} here`);
     return new Run<Output>(this.#client, id);
   }
 }

@@ -7,13 +7,16 @@ import { Permanent } from "../errors.js";
 import { toWire } from "../fields.js";
 import { randomId } from "../ids.js";
 import type { Flow, NodeOptions } from "../flow.js";
-import { type Kind, kindName } from "../task.js";
+import type { Json } from "../json.js";
+import type { ResultType } from "../schema.js";
+import { type SignalType, signalName } from "../signal.js";
+import { type InputThen, type Kind, kindName, type Task } from "../task.js";
 import type * as wire from "../wire.js";
 import { type Approval, type ApprovalOptions, approval } from "./approval.js";
 import type { Attempt } from "./attempt.js";
 import { all, type Branch, type NamedBranch, race } from "./branches.js";
 import { encode } from "./json.js";
-import { type Child, claimedChildren, fetchChild, fetchUpstream, upstreamResults } from "./relatives.js";
+import { type Child, claimedChildren, fetchChild, parseResult, Upstreams } from "./relatives.js";
 import type { Scope } from "./scope.js";
 import type { Until } from "./until.js";
 import { createWaitpoints, type Waitpoint } from "./waitpoint.js";
@@ -48,6 +51,14 @@ export interface FrameOptions {
   correlationId?: string;
 }
 
+/** The options of a child. */
+export type SpawnOptions = NodeOptions & {
+  /** The name of the child. Default: its kind. */
+  name?: string;
+  /** True: the child goes on if this execution ends without completing. */
+  detach?: boolean;
+};
+
 /** The result of reported usage. */
 export interface UsageResult {
   /** The dimensions whose hard limit is reached. */
@@ -58,7 +69,7 @@ export interface UsageResult {
 export class Context {
   readonly #attempt: Attempt;
   readonly #scope: Scope;
-  #upstream: Record<string, unknown> | undefined;
+  #upstream: Upstreams | undefined;
   #children: Record<string, Child> | undefined;
 
   /** @internal */
@@ -132,20 +143,10 @@ export class Context {
     return this.#attempt.client;
   }
 
-  /** The results of the completed upstreams, by node. Reading one that is too large for a claim throws; `fetchUpstream` reads it. */
-  get upstream(): Readonly<Record<string, unknown>> {
-    this.#upstream ??= upstreamResults(this.#claim);
+  /** The upstreams with their results and outcomes: `ctx.upstream.get("sum", sum)`. */
+  get upstream(): Upstreams {
+    this.#upstream ??= new Upstreams(this.client, this.#claim);
     return this.#upstream;
-  }
-
-  /** Outcome and error of every upstream, by node. */
-  get upstreamOutcomes(): wire.Claim["upstream_outcomes"] {
-    return this.#claim.upstream_outcomes;
-  }
-
-  /** Returns the result of an upstream, however large. */
-  async fetchUpstream<T = unknown>(node: string): Promise<T> {
-    return (await fetchUpstream(this.client, this.#claim, node)) as T;
   }
 
   /** The children that earlier attempts spawned, by name. */
@@ -154,9 +155,9 @@ export class Context {
     return this.#children;
   }
 
-  /** Returns a child with its result, however large. */
-  fetchChild(name: string): Promise<Child> {
-    return fetchChild(this.client, this.#claim, name);
+  /** Returns a child with its result, however large, with the type of a task or parsed by a schema. */
+  fetchChild<Output = unknown>(name: string, type?: ResultType<Output>): Promise<Child<Output>> {
+    return fetchChild(this.client, this.#claim, name, type);
   }
 
   /** The signals that ended the latest suspension. */
@@ -186,15 +187,15 @@ export class Context {
    * where that matters, pass `stepKey(name)` to the other service. A replay keeps the recorded steps with their results and
    * runs only the others.
    */
-  step<T>(name: string, run: () => T | Promise<T>): Promise<T> {
+  step<T>(name: string, run: () => T | Promise<T>): Promise<Json<T>> {
     return this.#watch(name, this.#step(name, run));
   }
 
-  async #step<T>(name: string, run: () => T | Promise<T>): Promise<T> {
+  async #step<T>(name: string, run: () => T | Promise<T>): Promise<Json<T>> {
     const { tracker } = this.#attempt;
     const fullName = tracker.request(this.#scope, name);
     tracker.reserve(fullName);
-    if (tracker.has(fullName)) return tracker.recorded(fullName) as T;
+    if (tracker.has(fullName)) return tracker.recorded(fullName) as Json<T>;
     try {
       return await tracker.during(this.#scope, fullName, () => this.#runStep(fullName, run));
     } catch (error) {
@@ -203,13 +204,13 @@ export class Context {
     }
   }
 
-  async #runStep<T>(name: string, run: () => T | Promise<T>): Promise<T> {
+  async #runStep<T>(name: string, run: () => T | Promise<T>): Promise<Json<T>> {
     const begun = Date.now();
     const json = encode(await run(), `the result of the step "${name}"`);
     if (!this.#scope.isDropped) {
       await this.#attempt.report("step", { name, duration_ms: Date.now() - begun }, json);
     }
-    return JSON.parse(json) as T;
+    return JSON.parse(json) as Json<T>;
   }
 
   /** Returns the full name of a step in this branch. @internal */
@@ -236,18 +237,35 @@ export class Context {
 
   /**
    * Waits for a signal. One that was delivered earlier counts if no other wait has consumed it. Returns null after the
-   * timeout, or if an operator resumes the execution. The name is that of the step and of the signal, unless `signal`
-   * names another one: two waits for the same signal need two step names.
+   * timeout, or if an operator resumes the execution. The name of the step is that of the signal, unless `name` gives
+   * another one: two waits for the same signal need two names.
    */
   waitForSignal<Payload = unknown>(
+    signal: string,
+    options?: WaitLimit & { name?: string },
+  ): Promise<ReceivedSignal<Payload> | null>;
+  waitForSignal<Payload>(
+    signal: SignalType<never, Payload>,
+    options?: WaitLimit & { name?: string },
+  ): Promise<ReceivedSignal<Payload> | null>;
+  waitForSignal(
+    signal: string | SignalType<never, unknown>,
+    options: WaitLimit & { name?: string } = {},
+  ): Promise<ReceivedSignal | null> {
+    const name = options.name ?? signalName(signal);
+    return this.#watch(name, this.#waitForSignal(name, signal, options));
+  }
+
+  async #waitForSignal(
     name: string,
-    options: WaitLimit & { signal?: string } = {},
-  ): Promise<ReceivedSignal<Payload> | null> {
-    const ended = this.#wait(name, "wait", { signal: options.signal ?? name }, options);
-    return this.#watch(
-      name,
-      ended.then(({ signals }) => (signals[0] as ReceivedSignal<Payload> | undefined) ?? null),
-    );
+    signal: string | SignalType<never, unknown>,
+    limit: WaitLimit,
+  ): Promise<ReceivedSignal | null> {
+    const { signals } = await this.#wait(name, "wait", { signal: signalName(signal) }, limit);
+    const [received] = signals;
+    if (!received || typeof signal === "string" || !signal.schema) return received ?? null;
+    const payload = await parseResult(`the payload of the signal "${signal.name}"`, signal.schema, received.payload);
+    return { ...received, payload };
   }
 
   /** Waits until a condition holds: `ctx.wait("order", until.all(until.signal("paid"), until.signal("packed")))`. */
@@ -276,11 +294,9 @@ export class Context {
    * Adds a child to the flow of this execution and returns its id. It is cancelled if this execution ends without
    * completing, unless it is detached. The name is the kind unless given; spawning the same name again changes nothing.
    */
-  async spawn(
-    kind: Kind,
-    input: unknown = null,
-    options: NodeOptions & { name?: string; detach?: boolean } = {},
-  ): Promise<string> {
+  spawn(kind: string, input?: unknown, options?: SpawnOptions): Promise<string>;
+  spawn<Input>(task: Task<Input, unknown>, ...rest: InputThen<Input, SpawnOptions>): Promise<string>;
+  async spawn(kind: Kind, input: unknown = null, options: SpawnOptions = {}): Promise<string> {
     const { name = kindName(kind), detach, ...fields } = options;
     const nodes = [{ ...fields, name, kind: kindName(kind), input }];
     const executions = await this.#spawn({ nodes }, detach);
@@ -298,15 +314,18 @@ export class Context {
     return result.executions ?? {};
   }
 
-  /** Waits until all children have ended, except detached ones, and returns them with their results. */
-  join(name = "join"): Promise<Record<string, Child>> {
-    return this.#watch(name, this.#join(name));
+  /**
+   * Waits until all children have ended, except detached ones, and returns them with their results, which have the type of
+   * a task or are parsed by a schema.
+   */
+  join<Output = unknown>(name = "join", type?: ResultType<Output>): Promise<Record<string, Child<Output>>> {
+    return this.#watch(name, this.#join(name, type));
   }
 
-  async #join(name: string): Promise<Record<string, Child>> {
+  async #join<Output>(name: string, type?: ResultType<Output>): Promise<Record<string, Child<Output>>> {
     await this.#wait(name, "join", { children: true });
     const names = [...Object.keys(this.#claim.children), ...Object.keys(this.#claim.children_refs)];
-    const children = await Promise.all(names.map(async (name) => [name, await this.fetchChild(name)] as const));
+    const children = await Promise.all(names.map(async (name) => [name, await this.fetchChild(name, type)] as const));
     return Object.fromEntries(children);
   }
 

@@ -32,7 +32,7 @@ export interface Settings {
   capabilities: readonly string[];
   concurrency: number;
   leaseTtlMs: number;
-  graceMs: number;
+  drainTimeoutMs: number;
   log: Logger;
 }
 
@@ -105,7 +105,7 @@ export class Driver {
     void this.#claimLoop();
   }
 
-  /** Stops claiming, lets handlers end within the grace period, puts the rest back, and departs. */
+  /** Stops claiming, lets handlers end within the time of a drain, puts the rest back, and departs. */
   drain(): Promise<WorkerSummary> {
     this.#drainer ??= this.#drain();
     return this.#drainer;
@@ -278,11 +278,11 @@ export class Driver {
   }
 
   async #drain(): Promise<WorkerSummary> {
-    const { log, instance, graceMs } = this.#settings;
+    const { log, instance, drainTimeoutMs } = this.#settings;
     log.info(`the worker ${instance} drains`);
     this.#isDraining = true;
     this.#claiming?.abort();
-    await this.#idleWithin(graceMs);
+    await this.#idleWithin(drainTimeoutMs);
     for (const attempt of this.#running.values()) attempt.release();
     await this.#idleWithin(RELEASE_LIMIT_MS);
     await within(RELEASE_LIMIT_MS, this.#reporter.idle());

@@ -1,10 +1,10 @@
 // The handlers of a worker, by kind.
 
 import { Permanent, SelvedgeError } from "../errors.js";
+import { parseWith, type Schema } from "../schema.js";
 import type { Attempt } from "./attempt.js";
 import { Context } from "./context.js";
 import { messageOf } from "./json.js";
-import { parseWith, type Schema } from "./schema.js";
 
 /** Runs one execution of a kind. Returns the result, or throws. */
 export type Handler<Input, Output> = (ctx: Context, input: Input) => Output | Promise<Output>;
@@ -24,9 +24,9 @@ export type BatchHandler<Input, Output> = (
 ) => ReadonlyArray<Output | Error> | Promise<ReadonlyArray<Output | Error>>;
 
 /** The options of a task. */
-export interface TaskOptions<Input> {
+export interface TaskOptions<S extends Schema> {
   /** Parses the input. An input that does not fit is a permanent failure. */
-  input?: Schema<Input>;
+  input: S;
 }
 
 /** A handler whose types are erased. */
@@ -39,9 +39,9 @@ export interface Registered {
 }
 
 /** Registers a handler of single executions. */
-export function single<Input, Output>(handler: Handler<Input, Output>, options: TaskOptions<Input>): Registered {
+export function single<Input, Output>(handler: Handler<Input, Output>, schema: Schema<Input> | undefined): Registered {
   const run = (attempt: Attempt) => async () => {
-    const input = await parsed<Input>(attempt, options);
+    const input = await parsed(attempt, schema);
     return handler(new Context(attempt, attempt.scope), input);
   };
   return { max: 1, isBatch: false, run: (attempts) => attempts.map(run) };
@@ -51,13 +51,13 @@ export function single<Input, Output>(handler: Handler<Input, Output>, options: 
 export function batch<Input, Output>(
   max: number,
   handler: BatchHandler<Input, Output>,
-  options: TaskOptions<Input>,
+  schema: Schema<Input> | undefined,
 ): Registered {
   return {
     max,
     isBatch: true,
     run: (attempts) => {
-      const values = runBatch(attempts, handler, options);
+      const values = runBatch(attempts, handler, schema);
       return attempts.map((_, index) => async () => (await values)[index]);
     },
   };
@@ -67,13 +67,13 @@ export function batch<Input, Output>(
 async function runBatch<Input, Output>(
   attempts: Attempt[],
   handler: BatchHandler<Input, Output>,
-  options: TaskOptions<Input>,
+  schema: Schema<Input> | undefined,
 ): Promise<unknown[]> {
   const refusals = new Map<Attempt, Permanent>();
   const entries: Array<BatchEntry<Input>> = [];
   for (const attempt of attempts) {
     try {
-      entries.push({ ctx: new Context(attempt, attempt.scope), input: await parsed<Input>(attempt, options) });
+      entries.push({ ctx: new Context(attempt, attempt.scope), input: await parsed(attempt, schema) });
     } catch (error) {
       refusals.set(attempt, error as Permanent);
     }
@@ -86,11 +86,11 @@ async function runBatch<Input, Output>(
   return attempts.map((attempt) => refusals.get(attempt) ?? values.shift());
 }
 
-async function parsed<Input>(attempt: Attempt, options: TaskOptions<Input>): Promise<Input> {
+async function parsed<Input>(attempt: Attempt, schema: Schema<Input> | undefined): Promise<Input> {
   const { input, kind } = attempt.claim.execution;
-  if (!options.input) return input as Input;
+  if (!schema) return input as Input;
   try {
-    return await parseWith(options.input, input);
+    return await parseWith(schema, input);
   } catch (error) {
     throw new Permanent(`the input is not what ${kind} expects: ${messageOf(error)}`, { cause: error });
   }

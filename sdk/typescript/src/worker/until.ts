@@ -1,6 +1,7 @@
 // Resume conditions of waits.
 
 import { type Duration, milliseconds } from "../duration.js";
+import { type SignalType, signalName } from "../signal.js";
 import type * as wire from "../wire.js";
 
 /** The resume condition of a wait. Made by the functions of `until`; `any` and `all` nest up to four levels deep. */
@@ -13,7 +14,7 @@ function count(n: number, of: readonly string[], distinct: "signals" | "waitpoin
 /** The conditions of `ctx.wait`. */
 export const until = {
   /** Requires a signal of this name. */
-  signal: (name: string): Until => ({ signal: name }),
+  signal: (signal: string | SignalType<never, unknown>): Until => ({ signal: signalName(signal) }),
   /** Requires signals of `n` different names among these. */
   signals: (n: number, of: readonly string[]): Until => count(n, of, "signals"),
   /** Requires deliveries through `n` different waitpoints among these. */

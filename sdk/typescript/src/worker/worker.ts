@@ -6,6 +6,8 @@ import type { Client } from "../client/client.js";
 import { type Duration, milliseconds } from "../duration.js";
 import { environment } from "../environment.js";
 import { randomId } from "../ids.js";
+import type { Json } from "../json.js";
+import type { Schema, SchemaInput, SchemaOutput } from "../schema.js";
 import type { Task } from "../task.js";
 import { Driver, type WorkerSummary } from "./driver.js";
 import { type BatchHandler, batch, type Handler, type Registered, single, type TaskOptions } from "./handlers.js";
@@ -27,8 +29,8 @@ export interface WorkerOptions {
   concurrency?: number;
   /** The time to live of the leases, from 500 ms to one hour. Default: 30 seconds. */
   leaseTtl?: Duration;
-  /** How long a drain lets handlers run. Then their executions are put back, without a charged retry. Default: 10 seconds. */
-  grace?: Duration;
+  /** How long a drain lets handlers run. Then their executions are put back, without a charged retry. Default: 30 seconds. */
+  drainTimeout?: Duration;
   /** Where the worker logs. Default: warnings and errors to the console. */
   log?: Logger;
 }
@@ -52,33 +54,49 @@ export class Worker {
     this.instance = this.#ownInstance ?? `${options.name ?? "typescript"}-${randomId()}`;
   }
 
-  /** Sets the handler of a kind. Returns the task, which `client.submit` accepts with the types of the handler. */
-  task<Input, Output>(kind: string, handler: Handler<Input, Output>): Task<Input, Awaited<Output>>;
-  task<Input, Output>(
+  /**
+   * Sets the handler of a kind. Returns the task, with which `client.submit` checks the input and knows the result. With a
+   * schema, the task has the type that the schema accepts, and the handler gets what the schema returns.
+   */
+  task<Input, Output>(kind: string, handler: Handler<Input, Output>): Task<Input, Json<Output>>;
+  task<S extends Schema, Output>(
     kind: string,
-    options: TaskOptions<Input>,
-    handler: Handler<Input, Output>,
-  ): Task<Input, Awaited<Output>>;
-  task<Input, Output>(
+    options: TaskOptions<S>,
+    handler: Handler<SchemaOutput<S>, Output>,
+  ): Task<SchemaInput<S>, Json<Output>>;
+  task(
     kind: string,
-    first: TaskOptions<Input> | Handler<Input, Output>,
-    second?: Handler<Input, Output>,
-  ): Task<Input, Awaited<Output>> {
+    first: TaskOptions<Schema> | Handler<never, unknown>,
+    second?: Handler<never, unknown>,
+  ): Task<never, unknown> {
     const handler = typeof first === "function" ? first : second;
     if (!handler) throw new TypeError(`the task ${JSON.stringify(kind)} has no handler`);
-    return this.#register(kind, single(handler, typeof first === "function" ? {} : first));
+    return this.#register(
+      kind,
+      single(handler as Handler<unknown, unknown>, "input" in first ? first.input : undefined),
+    );
   }
 
   /** Sets a handler that takes up to `max` claims of its kind in one call and answers each alone. */
+  batchTask<S extends Schema, Output>(
+    kind: string,
+    options: TaskOptions<S> & { max: number },
+    handler: BatchHandler<SchemaOutput<S>, Output>,
+  ): Task<SchemaInput<S>, Json<Exclude<Output, Error>>>;
   batchTask<Input, Output>(
     kind: string,
-    options: TaskOptions<Input> & { max: number },
+    options: { max: number },
     handler: BatchHandler<Input, Output>,
-  ): Task<Input, Output> {
-    return this.#register(kind, batch(options.max, handler, options));
+  ): Task<Input, Json<Exclude<Output, Error>>>;
+  batchTask(
+    kind: string,
+    options: Partial<TaskOptions<Schema>> & { max: number },
+    handler: BatchHandler<never, unknown>,
+  ): Task<never, unknown> {
+    return this.#register(kind, batch(options.max, handler as BatchHandler<unknown, unknown>, options.input));
   }
 
-  #register<Input, Output>(kind: string, handler: Registered): Task<Input, Output> {
+  #register(kind: string, handler: Registered): Task<never, unknown> {
     if (this.#driver) throw new Error(`the worker has started; add the task ${JSON.stringify(kind)} before`);
     if (this.#handlers.has(kind))
       throw new Error(`the kind ${JSON.stringify(kind)} has two tasks; give each its own kind`);
@@ -91,7 +109,7 @@ export class Worker {
     if (this.#driver) throw new Error("the worker has started already");
     if (this.#handlers.size === 0) throw new Error("the worker has no task; add one before it starts");
     const { name = "typescript", incarnation, lanes = ["default"], capabilities = [] } = this.#options;
-    const { concurrency = 10, leaseTtl = 30_000, grace = 10_000, log = consoleLogger } = this.#options;
+    const { concurrency = 10, leaseTtl = 30_000, drainTimeout = 30_000, log = consoleLogger } = this.#options;
     this.#driver = new Driver(
       this.#client,
       {
@@ -102,7 +120,7 @@ export class Worker {
         capabilities,
         concurrency,
         leaseTtlMs: milliseconds(leaseTtl),
-        graceMs: milliseconds(grace),
+        drainTimeoutMs: milliseconds(drainTimeout),
         log,
       },
       this.#handlers,
@@ -110,7 +128,7 @@ export class Worker {
     await this.#driver.start();
   }
 
-  /** Stops claiming, lets handlers end within the grace period, puts the rest back, and departs. */
+  /** Stops claiming, lets handlers end within `drainTimeout`, puts the rest back, and departs. */
   drain(): Promise<WorkerSummary> {
     return this.#started().drain();
   }

@@ -5,8 +5,8 @@ import { Client, Flow, Worker } from "selvedge";
 const client = new Client();
 const worker = new Worker(client);
 worker.task("download", (_, picture: string) => `bytes of ${picture}`);
-worker.task("resize", (ctx, width: number) => `${ctx.upstream.download} at ${width}`);
-worker.task("publish", (ctx) => [ctx.upstream.small, ctx.upstream.large]);
+worker.task("resize", (ctx, width: number) => `${ctx.upstream.get("download")} at ${width}`);
+worker.task("publish", (ctx) => [ctx.upstream.get("small"), ctx.upstream.get("large")]);
 await worker.start();
 
 const flow = new Flow("picture");

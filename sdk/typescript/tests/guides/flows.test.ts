@@ -15,7 +15,7 @@ clockTest("the first answer wins, and an alert handles a failure", async ({ clie
   worker.task("alert", () => "no answer");
 
   // region: answer
-  worker.task("publish", (ctx) => Object.values(ctx.upstream)[0]); // of the upstream that completed first
+  worker.task("publish", (ctx) => ctx.upstream.winner()); // of the upstream that completed first
 
   function answer(question: string): Flow {
     const flow = new Flow("answer");
@@ -30,8 +30,8 @@ clockTest("the first answer wins, and an alert handles a failure", async ({ clie
   await worker.start();
   const run = await client.submitFlow(answer("why"));
   assert.equal((await run.result({ timeoutMs })).outcome, "completed");
-  assert.equal(await run.run("publish").result({ timeoutMs }), "fast answers why");
-  assert.equal((await run.run("thorough").get()).state, "cancelled");
+  assert.equal(await run.node("publish").result({ timeoutMs }), "fast answers why");
+  assert.equal((await run.node("thorough").get()).state, "cancelled");
   const failed = await (await client.submitFlow(answer(""))).result({ timeoutMs });
   assert.equal(failed.results.alert?.result, "no answer");
   await worker.drain();

@@ -9,7 +9,7 @@ async function convertPart(_film: string, _part: number): Promise<void> {
 }
 
 // region: worker
-const worker = new Worker(new Client(), { lanes: ["media"], concurrency: 4, grace: { seconds: 20 } });
+const worker = new Worker(new Client(), { lanes: ["media"], concurrency: 4, drainTimeout: { seconds: 20 } });
 
 worker.task("convert", async (ctx, { film, parts }: { film: string; parts: number }) => {
   if (parts === 0) throw new Permanent(`${film} is empty`); // not retried
