@@ -158,3 +158,6 @@ export class Cancelled extends SelvedgeError {
 
 /** The attempt has ended, so that its context can do nothing more. The next attempt continues the work. */
 export class AttemptOver extends SelvedgeError {}
+
+/** The attempt is suspended until what its handler waits for. Thrown to middleware only. */
+export class Suspended extends AttemptOver {}

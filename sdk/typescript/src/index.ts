@@ -38,6 +38,7 @@ export {
   SelvedgeError,
   StaleLease,
   Superseded,
+  Suspended,
   Unauthorized,
   Unavailable,
   VersionMismatch,
@@ -75,7 +76,9 @@ export type {
 } from "./worker/context.js";
 export type { WorkerSummary } from "./worker/driver.js";
 export type { BatchEntry, BatchHandler, Handler, TaskOptions } from "./worker/handlers.js";
+export type { Lifespan } from "./worker/lifespan.js";
 export type { Logger } from "./worker/logger.js";
+export type { Middleware, Next } from "./worker/middleware.js";
 export type { Child, UpstreamOutcome, Upstreams } from "./worker/relatives.js";
 export { type Until, until } from "./worker/until.js";
 export type { Waitpoint } from "./worker/waitpoint.js";

@@ -1,7 +1,7 @@
 // What the types promise, one row for each promise. The compiler is the test: a line that must not compile has
 // `@ts-expect-error`, and `same` compiles only if two types are equal. Nothing here runs.
 
-import { type Client, Flow, type Json, type Run, signal, task, until, type Worker } from "selvedge";
+import { type Client, Flow, type Json, type Run, signal, task, until, Worker } from "selvedge";
 
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 type Awaitable<T> = Promise<T>;
@@ -164,5 +164,23 @@ export function signals(): void {
     same<{ width: number } | undefined>()((await ctx.waitForSignal(sized))?.payload);
     same<number | undefined>()((await ctx.waitForSignal<number>("any"))?.payload);
     await ctx.wait("both", until.all(until.signal(paid), until.signal("packed")));
+  });
+}
+
+export function lifespans(): void {
+  const worker = new Worker(client, {
+    async *lifespan() {
+      yield { pool: "pool" };
+    },
+  });
+  worker.use(async (ctx, next) => {
+    same<{ pool: string }>()(ctx.state);
+    return next();
+  });
+  worker.task("state", async (ctx) => {
+    same<{ pool: string }>()(ctx.state);
+    await ctx.race("first", { one: (ctx) => ctx.state.pool });
+    // @ts-expect-error: there is no such field
+    return ctx.state.table;
   });
 }

@@ -1,9 +1,11 @@
 // One attempt: the lease, the operations that are reported under it, and how the handler's end becomes the last one.
 
 import type { Client } from "../client/client.js";
-import { AttemptOver, Cancelled, Delay, Permanent, Problem, Release, Retry } from "../errors.js";
+import { AttemptOver, Cancelled, Delay, Permanent, Problem, Release, Retry, Suspended } from "../errors.js";
 import type * as wire from "../wire.js";
+import { Context } from "./context.js";
 import { encode, messageOf } from "./json.js";
+import { type Middleware, type Next, within } from "./middleware.js";
 import type { Accepted, Reporter } from "./reporter.js";
 import { Scope } from "./scope.js";
 import { StepTracker } from "./tracker.js";
@@ -15,16 +17,26 @@ export type End = "completed" | "failed" | "released" | "suspended" | "cancelled
 const CONTENT_CODES = new Set(["invalid_field", "unknown_field", "payload_too_large"]);
 const STEP_CODES = new Set([...CONTENT_CODES, "idempotency_mismatch", "id_taken", "limit_reached"]);
 
+/** What an attempt has from its worker. */
+export interface Surroundings {
+  isBatch: boolean;
+  middleware: readonly Middleware[];
+  /** What the lifespan of the worker yielded. */
+  state: unknown;
+}
+
 /** An attempt that this worker runs. */
 export class Attempt {
   readonly fence: wire.FenceRequest;
   readonly tracker: StepTracker;
   readonly scope: Scope;
+  readonly context: Context;
   readonly #controller = new AbortController();
   readonly #reporter: Reporter;
   /** Resolves when the attempt ends before its handler: with the suspension, or undefined if it is given up. */
   readonly #overtaken: Promise<LastOp | undefined>;
   #overtake: (op: LastOp | undefined) => void = () => undefined;
+  #isOvertaken = false;
   #operations = 0;
   #isLost = false;
   /** True if a budget suspended the execution: a result is still accepted, but no step, although the lease has ended. */
@@ -40,14 +52,18 @@ export class Attempt {
     readonly client: Client,
     readonly claim: wire.Claim & { lease: wire.Lease },
     reporter: Reporter,
-    readonly isBatch = false,
+    readonly surroundings: Surroundings,
   ) {
     const { execution, attempt, lease } = claim;
     this.fence = { execution: execution.id, attempt, lease_id: lease.id, epoch: lease.epoch };
     this.#reporter = reporter;
     this.scope = Scope.root(this.#controller.signal);
+    this.context = new Context(this, this.scope);
     this.#overtaken = new Promise((resolve) => {
-      this.#overtake = resolve;
+      this.#overtake = (op) => {
+        this.#isOvertaken = true;
+        resolve(op);
+      };
     });
     this.tracker = new StepTracker(claim.steps, (waits) => this.#overtake(["suspend", { waits }]));
   }
@@ -117,7 +133,7 @@ export class Attempt {
 
   /** Refuses a wait in a batch handler, which would suspend the other executions of the batch with it. */
   checkWaits(step: string): void {
-    if (this.isBatch) throw new Permanent(`the step "${step}" waits, which a batch handler cannot`);
+    if (this.surroundings.isBatch) throw new Permanent(`the step "${step}" waits, which a batch handler cannot`);
   }
 
   /** Returns an id for an operation that has no name of its own. */
@@ -130,15 +146,45 @@ export class Attempt {
    * Runs a handler until it returns, throws, is suspended or loses its lease, and reports the end. `onFailure` gets what a
    * handler threw before its failure is reported.
    */
-  async run(handler: () => Promise<unknown>, onFailure: (thrown: unknown) => void): Promise<End> {
-    const returned = handler().then(
-      (value) => this.#opOfValue(value),
-      (error) => this.#opOfError(error),
+  async run(handler: Next, onFailure: (thrown: unknown) => void): Promise<End> {
+    const returned = this.#withinMiddleware(() => this.#handled(handler))().then(
+      (value) => (this.#isOvertaken ? this.#overtaken : this.#opOfValue(value)),
+      (error) => (this.#isOvertaken ? this.#overtaken : this.#opOfError(error)),
     );
     const op = await Promise.race([returned, this.#overtaken]);
     if (op === undefined || this.#isLost) return this.#isPaid ? "suspended" : "aborted";
     if (op[0] === "fail" && this.#failure) onFailure(this.#failure.thrown);
     return this.end(op);
+  }
+
+  /** Runs a handler, and checks that it ended as it should. */
+  async #handled(handler: Next): Promise<unknown> {
+    const value = await handler();
+    if (value instanceof Error) throw value;
+    const unfinished = this.tracker.unfinished();
+    if (unfinished) throw unfinished;
+    return value;
+  }
+
+  /** Returns the handler within its middleware, which sees the end of an attempt also when its handler has none. */
+  #withinMiddleware(handler: Next): Next {
+    const around = this.surroundings.middleware.flatMap((one) =>
+      one.attempt ? [(next: Next) => one.attempt?.(this.context, next) as Promise<unknown>] : [],
+    );
+    if (around.length === 0) return handler;
+    const over = async () => {
+      const op = await this.#overtaken;
+      throw op?.[0] === "suspend" ? new Suspended("the attempt is suspended") : this.signal.reason;
+    };
+    return within(around, () => Promise.race([handler(), over()]));
+  }
+
+  /** Runs the function of a step within its middleware. */
+  runStep(context: Context, name: string, run: Next): Promise<unknown> {
+    const around = this.surroundings.middleware.flatMap((one) =>
+      one.step ? [(next: Next) => one.step?.(context, name, next) as Promise<unknown>] : [],
+    );
+    return within(around, run)();
   }
 
   /** Reports the last operation. A refused content fails the attempt instead. */
@@ -170,9 +216,6 @@ export class Attempt {
   }
 
   #opOfValue(value: unknown): LastOp {
-    if (value instanceof Error) return this.#opOfError(value);
-    const unfinished = this.tracker.unfinished();
-    if (unfinished) return this.#opOfError(unfinished);
     try {
       return ["complete", {}, encode(value, "the result")];
     } catch (error) {

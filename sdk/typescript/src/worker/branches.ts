@@ -7,10 +7,10 @@ import { never, type Scope } from "./scope.js";
 import { afterTurn, type StepTracker } from "./tracker.js";
 
 /** A branch: gets a context of its own, in which the names of steps begin with those of the group and the branch. */
-export type Branch<T> = (ctx: Context) => T | Promise<T>;
+export type Branch<T, State = unknown> = (ctx: Context<State>) => T | Promise<T>;
 
 /** A branch with its name. */
-export type NamedBranch<T> = readonly [name: string, branch: Branch<T>];
+export type NamedBranch<T, State = unknown> = readonly [name: string, branch: Branch<T, State>];
 
 /** Runs branches until the first of them ends. The winner is recorded: later attempts run only that branch. */
 export async function race<T>(

@@ -66,7 +66,7 @@ export interface UsageResult {
 }
 
 /** The attempt that a handler runs. */
-export class Context {
+export class Context<State = unknown> {
   readonly #attempt: Attempt;
   readonly #scope: Scope;
   #upstream: Upstreams | undefined;
@@ -80,6 +80,11 @@ export class Context {
 
   get #claim(): wire.Claim {
     return this.#attempt.claim;
+  }
+
+  /** What the lifespan of the worker yielded. */
+  get state(): State {
+    return this.#attempt.surroundings.state as State;
   }
 
   get executionId(): string {
@@ -206,7 +211,8 @@ export class Context {
 
   async #runStep<T>(name: string, run: () => T | Promise<T>): Promise<Json<T>> {
     const begun = Date.now();
-    const json = encode(await run(), `the result of the step "${name}"`);
+    const value = await this.#attempt.runStep(this, name, async () => run());
+    const json = encode(value, `the result of the step "${name}"`);
     if (!this.#scope.isDropped) {
       await this.#attempt.report("step", { name, duration_ms: Date.now() - begun }, json);
     }
@@ -334,7 +340,7 @@ export class Context {
    * winner is recorded: later attempts run only that branch. Give the branches as an object, or as pairs of name and
    * function.
    */
-  race<T>(name: string, branches: Branches<T>): Promise<T> {
+  race<T>(name: string, branches: Branches<T, State>): Promise<T> {
     return this.#watch(name, race(this.#attempt, this.#scope, name, named(branches)));
   }
 
@@ -343,13 +349,13 @@ export class Context {
    * as an array for pairs of name and function. After a failure no branch begins another step; when the running steps
    * have ended, this throws the first failure.
    */
-  all<T>(name: string, branches: ReadonlyArray<NamedBranch<T>>): Promise<T[]>;
-  all<R extends Record<string, unknown>>(name: string, branches: { [K in keyof R]: Branch<R[K]> }): Promise<R>;
-  all(name: string, branches: Branches<unknown>): Promise<unknown> {
+  all<T>(name: string, branches: ReadonlyArray<NamedBranch<T, State>>): Promise<T[]>;
+  all<R extends Record<string, unknown>>(name: string, branches: { [K in keyof R]: Branch<R[K], State> }): Promise<R>;
+  all(name: string, branches: Branches<unknown, State>): Promise<unknown> {
     return this.#watch(name, this.#all(name, branches));
   }
 
-  async #all(name: string, branches: Branches<unknown>): Promise<unknown> {
+  async #all(name: string, branches: Branches<unknown, State>): Promise<unknown> {
     const values = await all(this.#attempt, this.#scope, name, named(branches));
     if (isList(branches)) return values;
     return Object.fromEntries(Object.keys(branches).map((branch, index) => [branch, values[index]]));
@@ -430,12 +436,14 @@ function quiet<T>(promise: Promise<T>): Promise<T> {
 }
 
 /** Branches, as an object or as pairs of name and function. */
-export type Branches<T> = ReadonlyArray<NamedBranch<T>> | Readonly<Record<string, Branch<T>>>;
+export type Branches<T, State = unknown> =
+  ReadonlyArray<NamedBranch<T, State>> | Readonly<Record<string, Branch<T, State>>>;
 
-function named<T>(branches: Branches<T>): ReadonlyArray<NamedBranch<T>> {
-  return isList(branches) ? branches : Object.entries(branches);
+function named<T, State>(branches: Branches<T, State>): ReadonlyArray<NamedBranch<T>> {
+  // The contexts of all branches have the state of the worker.
+  return (isList(branches) ? branches : Object.entries(branches)) as ReadonlyArray<NamedBranch<T>>;
 }
 
-function isList<T>(branches: Branches<T>): branches is ReadonlyArray<NamedBranch<T>> {
+function isList<T, State>(branches: Branches<T, State>): branches is ReadonlyArray<NamedBranch<T, State>> {
   return Array.isArray(branches);
 }

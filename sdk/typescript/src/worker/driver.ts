@@ -11,11 +11,12 @@ import { fromWire } from "../fields.js";
 import { randomId } from "../ids.js";
 import type * as wire from "../wire.js";
 import { Attempt, type End } from "./attempt.js";
-import type { Registered } from "./handlers.js";
+import type { HandlerRun, Registered } from "./handlers.js";
 import { Heartbeat } from "./heartbeat.js";
 import type { FromLoop } from "./heartbeat-loop.js";
 import { messageOf, stackOf } from "./json.js";
 import type { Logger } from "./logger.js";
+import type { Middleware } from "./middleware.js";
 import { type NextClaims, Reporter } from "./reporter.js";
 
 /** The longest time that one claim waits for work before the next is sent. */
@@ -34,6 +35,9 @@ export interface Settings {
   leaseTtlMs: number;
   drainTimeoutMs: number;
   log: Logger;
+  middleware: readonly Middleware[];
+  /** What the lifespan of the worker yielded. */
+  state: unknown;
 }
 
 /** The number of attempts that a worker ran, by how they ended. */
@@ -189,18 +193,18 @@ export class Driver {
     if (drain) void this.drain();
     const attempts = claims.flatMap((claim) => {
       const { lease } = claim;
-      const isBatch = this.#handlers.get(claim.execution.kind)?.isBatch;
-      return lease ? [new Attempt(this.#client, { ...claim, lease }, this.#reporter, isBatch)] : [];
+      const { middleware, state } = this.#settings;
+      const isBatch = this.#handlers.get(claim.execution.kind)?.isBatch ?? false;
+      const surroundings = { isBatch, middleware, state };
+      return lease ? [new Attempt(this.#client, { ...claim, lease }, this.#reporter, surroundings)] : [];
     });
     if (attempts.length === 0) return;
     // Before the handlers start: one that blocks would keep the leases unnamed.
     this.#heartbeat.add(attempts.map(({ fence }) => fence));
     for (const attempt of attempts) this.#running.set(attempt.fence.lease_id, attempt);
     for (const [handler, group] of this.#grouped(attempts)) {
-      const runs = handler.run(group);
-      group.forEach((attempt, index) => {
-        void this.#run(attempt, runs[index] ?? (() => Promise.resolve()));
-      });
+      const runs = handler.runs(group);
+      group.forEach((attempt, index) => void this.#run(attempt, runs[index] as HandlerRun));
     }
   }
 
@@ -226,10 +230,11 @@ export class Driver {
     return groups;
   }
 
-  async #run(attempt: Attempt, handler: () => Promise<unknown>): Promise<void> {
+  async #run(attempt: Attempt, run: HandlerRun): Promise<void> {
+    const end = attempt.run(run.begin, (thrown) => this.#logFailure(attempt, thrown));
     await this.#settle(
       attempt,
-      attempt.run(handler, (thrown) => this.#logFailure(attempt, thrown)),
+      end.finally(() => run.ended()),
     );
   }
 

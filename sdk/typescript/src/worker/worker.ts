@@ -9,12 +9,15 @@ import { randomId } from "../ids.js";
 import type { Json } from "../json.js";
 import type { Schema, SchemaInput, SchemaOutput } from "../schema.js";
 import type { Task } from "../task.js";
-import { Driver, type WorkerSummary } from "./driver.js";
+import { Superseded } from "../errors.js";
+import { Driver, type Settings, type WorkerSummary } from "./driver.js";
 import { type BatchHandler, batch, type Handler, type Registered, single, type TaskOptions } from "./handlers.js";
+import { begin, type Lifespan } from "./lifespan.js";
+import type { Middleware } from "./middleware.js";
 import { consoleLogger, type Logger } from "./logger.js";
 
 /** The settings of a worker. */
-export interface WorkerOptions {
+export interface WorkerOptions<State = unknown> {
   /** The name of the program; many instances may share it. Default: `typescript`. */
   name?: string;
   /** The name of this process. Default: SELVEDGE_INSTANCE, or the name and a new UUID. */
@@ -33,21 +36,26 @@ export interface WorkerOptions {
   drainTimeout?: Duration;
   /** Where the worker logs. Default: warnings and errors to the console. */
   log?: Logger;
+  /** What lives as long as the worker, such as a pool of connections: `ctx.state` of its handlers. Default: nothing. */
+  lifespan?: Lifespan<State>;
 }
 
 /**
  * A worker in this process. It claims as many executions as it has free slots, reports what has ended and claims the
  * next in one round trip, and renews its leases while handlers run, even if a handler blocks the event loop.
  */
-export class Worker {
+export class Worker<State = unknown> {
   readonly instance: string;
   readonly #client: Client;
   readonly #ownInstance: string | undefined;
-  readonly #options: WorkerOptions;
+  readonly #options: WorkerOptions<State>;
+  readonly #middleware: Array<Middleware<State>> = [];
   readonly #handlers = new Map<string, Registered>();
+  #isStarted = false;
   #driver: Driver | undefined;
+  #ended: Promise<WorkerSummary> | undefined;
 
-  constructor(client: Client, options: WorkerOptions = {}) {
+  constructor(client: Client, options: WorkerOptions<State> = {}) {
     this.#client = client;
     this.#options = options;
     this.#ownInstance = options.instance ?? environment("SELVEDGE_INSTANCE");
@@ -58,16 +66,16 @@ export class Worker {
    * Sets the handler of a kind. Returns the task, with which `client.submit` checks the input and knows the result. With a
    * schema, the task has the type that the schema accepts, and the handler gets what the schema returns.
    */
-  task<Input, Output>(kind: string, handler: Handler<Input, Output>): Task<Input, Json<Output>>;
+  task<Input, Output>(kind: string, handler: Handler<Input, Output, State>): Task<Input, Json<Output>>;
   task<S extends Schema, Output>(
     kind: string,
     options: TaskOptions<S>,
-    handler: Handler<SchemaOutput<S>, Output>,
+    handler: Handler<SchemaOutput<S>, Output, State>,
   ): Task<SchemaInput<S>, Json<Output>>;
   task(
     kind: string,
-    first: TaskOptions<Schema> | Handler<never, unknown>,
-    second?: Handler<never, unknown>,
+    first: TaskOptions<Schema> | Handler<never, unknown, State>,
+    second?: Handler<never, unknown, State>,
   ): Task<never, unknown> {
     const handler = typeof first === "function" ? first : second;
     if (!handler) throw new TypeError(`the task ${JSON.stringify(kind)} has no handler`);
@@ -81,71 +89,102 @@ export class Worker {
   batchTask<S extends Schema, Output>(
     kind: string,
     options: TaskOptions<S> & { max: number },
-    handler: BatchHandler<SchemaOutput<S>, Output>,
+    handler: BatchHandler<SchemaOutput<S>, Output, State>,
   ): Task<SchemaInput<S>, Json<Exclude<Output, Error>>>;
   batchTask<Input, Output>(
     kind: string,
     options: { max: number },
-    handler: BatchHandler<Input, Output>,
+    handler: BatchHandler<Input, Output, State>,
   ): Task<Input, Json<Exclude<Output, Error>>>;
   batchTask(
     kind: string,
     options: Partial<TaskOptions<Schema>> & { max: number },
-    handler: BatchHandler<never, unknown>,
+    handler: BatchHandler<never, unknown, State>,
   ): Task<never, unknown> {
-    return this.#register(kind, batch(options.max, handler as BatchHandler<unknown, unknown>, options.input));
+    return this.#register(kind, batch(options.max, handler as BatchHandler<unknown, unknown, unknown>, options.input));
   }
 
   #register(kind: string, handler: Registered): Task<never, unknown> {
-    if (this.#driver) throw new Error(`the worker has started; add the task ${JSON.stringify(kind)} before`);
+    if (this.#isStarted) throw new Error(`the worker has started; add the task ${JSON.stringify(kind)} before`);
     if (this.#handlers.has(kind))
       throw new Error(`the kind ${JSON.stringify(kind)} has two tasks; give each its own kind`);
     this.#handlers.set(kind, handler);
     return { kind };
   }
 
+  /**
+   * Adds middleware around the attempts and steps of all tasks, or a function around the attempts. The first is the
+   * outermost.
+   */
+  use(middleware: Middleware<State> | NonNullable<Middleware<State>["attempt"]>): this {
+    if (this.#isStarted) throw new Error("the worker has started; add middleware before");
+    this.#middleware.push(typeof middleware === "function" ? { attempt: middleware } : middleware);
+    return this;
+  }
+
   /** Starts to work in the background. Rejects if the server refuses the claim, for example because of the key. */
   async start(): Promise<void> {
-    if (this.#driver) throw new Error("the worker has started already");
+    if (this.#isStarted) throw new Error("the worker has started already");
     if (this.#handlers.size === 0) throw new Error("the worker has no task; add one before it starts");
+    this.#isStarted = true;
+    const lived = await begin(this.#options.lifespan);
+    const driver = new Driver(this.#client, this.#settings(lived.state), this.#handlers);
+    this.#driver = driver;
+    this.#ended = driver.ended.finally(() => lived.end());
+    this.#ended.catch(() => undefined);
+    try {
+      await driver.start();
+    } catch (error) {
+      await lived.end();
+      throw error;
+    }
+  }
+
+  #settings(state: unknown): Settings {
     const { name = "typescript", incarnation, lanes = ["default"], capabilities = [] } = this.#options;
     const { concurrency = 10, leaseTtl = 30_000, drainTimeout = 30_000, log = consoleLogger } = this.#options;
-    this.#driver = new Driver(
-      this.#client,
-      {
-        name,
-        instance: this.instance,
-        incarnation: incarnation ?? (this.#ownInstance ? randomId() : undefined),
-        lanes,
-        capabilities,
-        concurrency,
-        leaseTtlMs: milliseconds(leaseTtl),
-        drainTimeoutMs: milliseconds(drainTimeout),
-        log,
-      },
-      this.#handlers,
-    );
-    await this.#driver.start();
+    return {
+      name,
+      instance: this.instance,
+      incarnation: incarnation ?? (this.#ownInstance ? randomId() : undefined),
+      lanes,
+      capabilities,
+      concurrency,
+      leaseTtlMs: milliseconds(leaseTtl),
+      drainTimeoutMs: milliseconds(drainTimeout),
+      log,
+      middleware: this.#middleware as unknown as Middleware[],
+      state,
+    };
   }
 
   /** Stops claiming, lets handlers end within `drainTimeout`, puts the rest back, and departs. */
-  drain(): Promise<WorkerSummary> {
-    return this.#started().drain();
+  async drain(): Promise<WorkerSummary> {
+    const summary = await this.#started().drain();
+    await this.#ended?.catch((error: unknown) => {
+      if (!(error instanceof Superseded)) throw error;
+    });
+    return summary;
   }
 
   /** Waits until the worker ends: by `drain`, or because an operator asked it to. Rejects if it was superseded. */
   ended(): Promise<WorkerSummary> {
-    return this.#started().ended;
+    return this.#ended ?? Promise.reject(notStarted());
   }
 
   /** Works until SIGTERM or SIGINT, or until an operator asks the worker to drain; then drains. */
   async run(): Promise<WorkerSummary> {
     const signals = ["SIGTERM", "SIGINT"] as const;
     const hasSignals = typeof process !== "undefined" && typeof process.once === "function";
-    const stop = () => void (this.#driver ? this.#driver.drain() : undefined);
+    let isStopped = false;
+    const stop = () => {
+      isStopped = true;
+      void this.#driver?.drain();
+    };
     if (hasSignals) for (const signal of signals) process.once(signal, stop);
     try {
       await this.start();
+      if (isStopped) void this.#driver?.drain();
       return await this.ended();
     } finally {
       if (hasSignals) for (const signal of signals) process.removeListener(signal, stop);
@@ -158,7 +197,11 @@ export class Worker {
   }
 
   #started(): Driver {
-    if (!this.#driver) throw new Error("the worker has not started");
+    if (!this.#driver) throw notStarted();
     return this.#driver;
   }
+}
+
+function notStarted(): Error {
+  return new Error("the worker has not started");
 }
