@@ -4,15 +4,14 @@
 //! the next batch. The other half of the writers starts only when [`TaskQueue::wants_extra_writer`] says that it helps.
 //! Fewer, larger batches beat concurrent ones: the rules of a batch share a commit, and an execution that is submitted
 //! and claimed in the same batch is written once instead of twice. If a batch fails as a whole, it is halved until the
-//! failing rule is alone, so one bad rule never fails its neighbours; [`health`](super::health) limits the time that this
-//! takes. Replies are sent after the commit.
+//! failing rule is alone, so one bad rule never fails its neighbours; [`Halving`] limits the time that this takes. Replies
+//! are sent after the commit.
 //!
 //! The queue has one mutex, which is never held across an await. The number of running writers is counted under it, and
 //! a writer that stops checks the queue under the same lock. So a task that was queued before the check is taken by
 //! the successor of that writer or by a writer that still runs, and none is left behind.
 
 use super::dispatcher::FollowUp;
-use super::health::{Contention, WriteHealth};
 use super::host::{CommitEffects, EngineHost};
 use super::task_queue::{Footprint, STUCK_AFTER, TaskQueue, new_task, receive, together};
 use crate::Error;
@@ -24,12 +23,15 @@ use selvedge_core::driver::Driver;
 use selvedge_core::rule::{IfLocked, Rule};
 use selvedge_core::rules::worker::PutBack;
 use selvedge_core::{ExecutionId, Timestamp};
-use selvedge_store::{BoxedTask, Notification, Store, Transaction};
+use selvedge_store::{BoxedTask, Error as StoreError, Notification, Store, Transaction};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc};
+
+#[cfg(test)]
+mod tests;
 
 /// The parts of the engine that the committer informs after each commit.
 pub struct CommitSinks {
@@ -194,7 +196,7 @@ impl Committer {
     }
 
     /// Fails if the store does not accept writes.
-    pub async fn check_writes(&self) -> Result<(), selvedge_store::Error> {
+    pub async fn check_writes(&self) -> Result<(), StoreError> {
         self.health.check(&*self.store).await
     }
 
@@ -271,7 +273,7 @@ impl Committer {
     pub async fn transact_unqueued(
         self: &Arc<Self>,
         tasks: Vec<BoxedTask>,
-    ) -> Result<Transaction, selvedge_store::Error> {
+    ) -> Result<Transaction, StoreError> {
         let (tasks, mut transaction) = self.transact(tasks, None).await;
         if transaction.is_ok() {
             for deferred in self.deliver(tasks) {
@@ -310,7 +312,7 @@ impl Committer {
         &self,
         tasks: Vec<BoxedTask>,
         patience: Option<Duration>,
-    ) -> (Vec<BoxedTask>, Result<Transaction, selvedge_store::Error>) {
+    ) -> (Vec<BoxedTask>, Result<Transaction, StoreError>) {
         let count = tasks.len();
         let driver = Driver::new(self.host.clone(), tasks).with_patience(patience);
         let driver = Arc::new(Mutex::new(driver));
@@ -418,5 +420,146 @@ impl Drop for WriterSlot<'_> {
         if queue.running_writers == 0 {
             self.0.idle.notify_waiters();
         }
+    }
+}
+
+/// The time limit of each statement of a part.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// The time limit of all parts of a batch that met a lock. Stores wait for a lock for a fifth of their patience, so ten parts
+/// can fail.
+const LOCKED_LIMIT: Duration = Duration::from_secs(1);
+/// The time limit of all parts of a batch that may have waited behind such a batch.
+const CONTENDED_LOCKED_LIMIT: Duration = Duration::from_millis(500);
+/// The time limit of all parts of a batch with a statement that took too long.
+const SLOW_LIMIT: Duration = Duration::from_secs(5);
+/// The time for which later batches have less patience too, after a batch of which nothing was committed because of locks:
+/// they may have waited behind it.
+const CONTENDED_FOR: Duration = Duration::from_secs(1);
+/// The time limit of each statement of those batches.
+const CONTENDED_PATIENCE: Duration = Duration::from_millis(1500);
+
+/// The parts of one batch that failed as a whole.
+///
+/// If the batch failed because a statement waited, each part would wait as long as the whole, one after the other. So the
+/// parts have little patience, and share a time limit: what is left when it has passed fails too. One rule that waits is
+/// found in less than that. If a lock covers a whole table, or the store is overloaded, every caller is refused soon, and
+/// retries.
+pub struct Halving<'a> {
+    contention: &'a Contention,
+    patience: Option<Duration>,
+    locked_limit: Duration,
+    /// The end of the time limit, and the error of a part that waited.
+    waited: Option<(Instant, StoreError)>,
+    committed: bool,
+}
+
+/// Records that recent batches could not commit because of locks.
+#[derive(Default)]
+pub struct Contention(Mutex<Option<Instant>>);
+
+impl Contention {
+    /// Starts a batch.
+    pub fn start(&self) -> Halving<'_> {
+        let is_contended = lock(&self.0).is_some_and(|until| Instant::now() < until);
+        let (patience, locked_limit) = match is_contended {
+            true => (Some(CONTENDED_PATIENCE), CONTENDED_LOCKED_LIMIT),
+            false => (None, LOCKED_LIMIT),
+        };
+        Halving { contention: self, patience, locked_limit, waited: None, committed: false }
+    }
+}
+
+impl Halving<'_> {
+    /// The time limit of each statement of the next part.
+    pub fn patience(&self) -> Option<Duration> {
+        self.patience
+    }
+
+    /// Returns the error with which the remaining parts fail, if the time limit has passed.
+    pub fn is_over(&self) -> Option<StoreError> {
+        self.waited.as_ref().filter(|(until, _)| Instant::now() >= *until).map(|(_, error)| error.clone())
+    }
+
+    /// Takes note of a commit.
+    pub fn commit(&mut self) {
+        self.committed = true;
+    }
+
+    /// Takes note of a failure. Reports whether it helps to halve the part.
+    pub fn fail(&mut self, error: &StoreError) -> bool {
+        let limit = match error {
+            StoreError::Contended(_) => self.locked_limit,
+            StoreError::TooSlow(_) => SLOW_LIMIT,
+            StoreError::Unavailable(_) | StoreError::SchemaTooNew { .. } => return false,
+            StoreError::InUse(_) | StoreError::BadAddress(_) | StoreError::Failed(_) => {
+                return true;
+            }
+        };
+        self.patience = Some(PATIENCE);
+        self.waited.get_or_insert_with(|| (Instant::now() + limit, error.clone()));
+        true
+    }
+}
+
+impl Drop for Halving<'_> {
+    fn drop(&mut self) {
+        let is_contended = !self.committed && matches!(self.waited, Some((_, StoreError::Contended(_))));
+        *lock(&self.contention.0) = is_contended.then(|| Instant::now() + CONTENDED_FOR);
+    }
+}
+
+/// The time for which a success, and a failed ping, is believed.
+const FRESH: Duration = Duration::from_secs(1);
+/// The time for which the failure of a transaction is believed. Longer, because a ping may succeed where a larger
+/// transaction fails, as on a disk that is almost full.
+const FAILED: Duration = Duration::from_secs(5);
+
+/// The result of the last write, renewed by a small one while nothing else is written.
+#[derive(Default)]
+pub struct WriteHealth {
+    last: Mutex<Option<LastWrite>>,
+    /// Held during a ping, so that concurrent callers share one.
+    pinging: tokio::sync::Mutex<()>,
+}
+
+struct LastWrite {
+    believed_until: Instant,
+    result: Result<(), StoreError>,
+}
+
+impl WriteHealth {
+    /// Records the result of a transaction, if it says anything about writes: one without an entry in the log may have
+    /// written nothing, and errors other than [`StoreError::Unavailable`] and [`StoreError::SchemaTooNew`] are about the transaction and not about the store.
+    pub fn record(&self, result: &Result<Transaction, StoreError>) {
+        match result {
+            Ok(transaction) if transaction.entry.is_some() => self.set(Ok(()), FRESH),
+            Err(error @ (StoreError::Unavailable(_) | StoreError::SchemaTooNew { .. })) => {
+                self.set(Err(error.clone()), FAILED)
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+
+    /// Returns the result of the last write, or of a ping if that was too long ago.
+    pub async fn check(&self, store: &dyn Store) -> Result<(), StoreError> {
+        if let Some(result) = self.believed() {
+            return result;
+        }
+        let _pinging = self.pinging.lock().await;
+        if let Some(result) = self.believed() {
+            return result;
+        }
+        let result = store.ping().await;
+        self.set(result.clone(), FRESH);
+        result
+    }
+
+    fn believed(&self) -> Option<Result<(), StoreError>> {
+        let last = lock(&self.last);
+        last.as_ref().filter(|last| Instant::now() < last.believed_until).map(|last| last.result.clone())
+    }
+
+    fn set(&self, result: Result<(), StoreError>, time: Duration) {
+        *lock(&self.last) = Some(LastWrite { believed_until: Instant::now() + time, result });
     }
 }

@@ -4,7 +4,7 @@
 //! occupies would only wait for that batch's locks, so it stays queued and joins later tasks of its kind in the next
 //! batch. Everything here is derived from the [`Profile`] of a rule.
 
-use super::lease_cache::LeaseCache;
+use super::host::LeaseCache;
 use crate::Error;
 use crate::registry::Registry;
 use selvedge_core::rule::{Caller, Profile, Queued, Rule};

@@ -1,6 +1,6 @@
 //! Checking: a reconciler or an operator checks a gate that may be open and hold executions.
 
-use super::machine::Occasion;
+use super::machine::{GateStanding, Occasion, PageStart, Response, response};
 use super::{CHUNK, budget, lock_gate, move_up, release};
 use crate::Work;
 use crate::gate::{GateKind, GateName};
@@ -34,7 +34,11 @@ impl Rule for CheckGate {
         }
         let id = self.gate.id();
         if work.has_requested_gate(id) && !work.has_requested_held(id) {
-            let after = work.gate(&self.gate).state.looked.map(|looked| looked.after);
+            let state = &work.gate(&self.gate).state;
+            let after = match response(GateStanding::of(state), Occasion::Tick) {
+                Response::Page { start: PageStart::Scan, .. } => state.looked.map(|looked| looked.after),
+                Response::Page { .. } | Response::Hold(_) => None,
+            };
             needs.queries.held.push(HeldBy { gate: id, limit: CHUNK, after });
         }
     }

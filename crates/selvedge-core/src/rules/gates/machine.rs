@@ -4,18 +4,13 @@
 //! stores its position. Everything here is a function of its arguments; [`release`](super::release) takes the page and
 //! stores the result.
 //!
-//! | standing | waits for | give back, configure, tick | scan page | refuse |
-//! | --- | --- | --- | --- | --- |
-//! | open | nothing: it holds nothing | page from the first | – | becomes full |
-//! | full | slots, amounts or starts of others | page from the first | – | stays |
-//! | promising | released executions, which may never start | page from the first | – | stays |
-//! | draining | its next scan: executions that the last one passed may be released | page from the first | – | stays |
-//! | scanning | its next page | page from the first; the scan repeats | page from its position | stays |
+//! [`response`] is the table: how a gate answers in each standing. A page then moves the scan ([`Scan::after`]) and leads
+//! to the next standing ([`GateStanding::after`]).
 
 use super::BUDGET_CHECK_MS;
 use crate::Timestamp;
 use crate::execution::ClaimOrder;
-use crate::gate::{GateKind, Looked};
+use crate::gate::{GateKind, GateState, Looked};
 
 #[cfg(test)]
 mod tests;
@@ -25,25 +20,44 @@ pub(super) const CHECK_AGAIN_MS: i64 = 1000;
 /// Pause between the pages of a scan, in milliseconds.
 const SCAN_PAUSE_MS: i64 = 20;
 
-/// The occasion of a page.
+/// Something that happens to a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Occasion {
     /// A slot or an amount was given back, by a call that a worker may wait for.
     GiveBack,
-    /// A reconciler or an operator checks the gate: the first page of a scan, or its next one.
+    /// The gate refused an execution of a claim.
+    Refuse,
+    /// A reconciler or an operator checks the gate.
     Tick,
     /// An operator configured the gate, or reset its budget.
     Configure,
 }
 
-impl Occasion {
-    /// Reports whether the page also considers executions of a gate whose recorded bounds say that nothing can be
-    /// released. Only for callers that are not latency-critical.
-    pub(super) fn is_thorough(self) -> bool {
-        match self {
-            Occasion::GiveBack => false,
-            Occasion::Tick | Occasion::Configure => true,
+/// The answer of a gate to an occasion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Response {
+    /// It takes a page of its held executions. A thorough page also considers executions of a gate whose recorded bounds
+    /// say that nothing can be released; only for callers that are not latency-critical.
+    Page { start: PageStart, is_thorough: bool },
+    /// It holds the execution, and is checked no later than a gate in this standing.
+    Hold(GateStanding),
+}
+
+/// The table: the answer of a gate in each standing to each occasion.
+pub(super) const fn response(standing: GateStanding, occasion: Occasion) -> Response {
+    use GateStanding::{Draining, Full, Open, Promising, Scanning};
+    match (occasion, standing) {
+        // A page from the first behind the back of a scan makes the scan repeat.
+        (Occasion::GiveBack, Open | Full | Promising | Draining | Scanning) => {
+            Response::Page { start: PageStart::First, is_thorough: false }
         }
+        (Occasion::Configure, Open | Full | Promising | Draining | Scanning)
+        | (Occasion::Tick, Open | Full | Promising | Draining) => {
+            Response::Page { start: PageStart::First, is_thorough: true }
+        }
+        (Occasion::Tick, Scanning) => Response::Page { start: PageStart::Scan, is_thorough: true },
+        // What it held before has its own time.
+        (Occasion::Refuse, Open | Full | Promising | Draining | Scanning) => Response::Hold(Full),
     }
 }
 
@@ -148,11 +162,22 @@ pub(super) enum GateStanding {
     Scanning,
     /// The executions that it has released: they may never start, and then give nothing back.
     Promising,
-    /// Its next scan.
+    /// Its next scan: executions that the last one passed may be released.
     Draining,
 }
 
 impl GateStanding {
+    /// Returns the standing of a gate between two transactions. A full gate that has promised nothing is not told from one
+    /// whose next scan is due: both answer alike.
+    pub fn of(state: &GateState) -> GateStanding {
+        match state {
+            GateState { looked: Some(_), .. } => GateStanding::Scanning,
+            GateState { holds: false, .. } => GateStanding::Open,
+            GateState { promised, .. } if promised.is_empty() => GateStanding::Full,
+            _ => GateStanding::Promising,
+        }
+    }
+
     /// Returns the standing after a page. `holds`: the gate may hold executions after it.
     pub fn after(scan: Scan, page: ScanPage, holds: bool) -> GateStanding {
         let waits_for_others = match page.end {

@@ -29,7 +29,9 @@ use crate::rules::suspend;
 use crate::state::State;
 use crate::suspension::{ResumedBy, Suspension};
 use crate::{Execution, ExecutionId, Name, NamespaceId, Timestamp, Work};
-use machine::{CHECK_AGAIN_MS, GateStanding, Occasion, PageEnd, PageStart, Scan, ScanPage};
+use machine::{
+    CHECK_AGAIN_MS, GateStanding, Occasion, PageEnd, PageStart, Response, Scan, ScanPage, response,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Time after which a budget that holds executions is checked in any case, in milliseconds.
@@ -166,7 +168,10 @@ pub fn take(row: &Execution, lane: Option<&GateName>, work: &mut Work) -> Slots 
 pub fn hold(work: &mut Work, id: ExecutionId, name: GateName, shut: &Shut) {
     let opens_at = shut.until.filter(is_finite);
     let fact = Fact::Held(fact::Held { reason: shut.describe(&name), gate: name.clone(), until: opens_at });
-    let check_at = GateStanding::Full.check_at(name.kind, opens_at, work.now());
+    let check_at = match response(GateStanding::of(&work.gate(&name).state), Occasion::Refuse) {
+        Response::Hold(standing) => standing.check_at(name.kind, opens_at, work.now()),
+        Response::Page { .. } => None,
+    };
     // An execution to which the gate has promised a slot may never start.
     let promise_ends_at = work.gate(&name).promise_ends_at(work.now());
     if let Some(at) = check_at.into_iter().chain(promise_ends_at).min() {
@@ -217,7 +222,7 @@ pub fn release_opened(work: &mut Work) {
 /// Promises each released execution its slot or amount for [`PROMISE_MS`], so that no later execution takes it first. When a
 /// promise ends unused, the gate releases the next execution.
 ///
-/// Unless the occasion is thorough, a gate is left as it is whose recorded bounds say that nothing can be released.
+/// Unless the page is thorough, a gate is left as it is whose recorded bounds say that nothing can be released.
 fn release(work: &mut Work, name: &GateName, occasion: Occasion) -> u32 {
     let now = work.now();
     let mut gate = work.gate(name).into_owned();
@@ -231,8 +236,11 @@ fn release(work: &mut Work, name: &GateName, occasion: Occasion) -> u32 {
     };
     let room = gate.room(&config, now).unwrap_or(CHUNK).min(CHUNK);
     let mut found = Scanned::default();
-    let thorough = occasion.is_thorough();
-    while found.released < room && (thorough || !gate.refuses_all_held(&config.limits, found.released, now)) {
+    let response = response(GateStanding::of(&gate.state), occasion);
+    let is_thorough = matches!(response, Response::Page { is_thorough: true, .. });
+    while found.released < room
+        && (is_thorough || !gate.refuses_all_held(&config.limits, found.released, now))
+    {
         let Some(id) = work.next_held(name.id()) else { break };
         let Ok(Some(row)) = work.find(id).map(|row| row.cloned()) else { continue };
         found.last = Some(row.claim_order());

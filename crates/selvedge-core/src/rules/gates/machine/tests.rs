@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ExecutionId;
+use crate::gate::{Amounts, Promise};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
@@ -116,10 +117,43 @@ fn a_gate_that_holds_executions_is_checked_unless_others_give_back() {
     }
 }
 
+/// The rows of the table, as pictures of its cells: the start of a page (`first`, `scan`), with a `+` if it is thorough; or
+/// the standing by which a gate is checked that holds the refused execution.
 #[test]
-fn only_a_page_that_a_worker_may_wait_for_stops_at_the_recorded_bounds() {
-    assert_eq!(
-        [Occasion::GiveBack, Occasion::Tick, Occasion::Configure].map(Occasion::is_thorough),
-        [false, true, true]
-    );
+fn every_cell_of_standing_and_occasion_is_as_in_the_table() {
+    use GateStanding::{Draining, Full, Open, Promising, Scanning};
+    let occasions = [Occasion::GiveBack, Occasion::Refuse, Occasion::Tick, Occasion::Configure];
+    let row = |standing| {
+        occasions.map(|occasion| match response(standing, occasion) {
+            Response::Page { start: PageStart::First, is_thorough: false } => "first",
+            Response::Page { start: PageStart::First, is_thorough: true } => "first+",
+            Response::Page { start: PageStart::Scan, is_thorough: true } => "scan+",
+            Response::Hold(Full) => "full",
+            Response::Page { .. } | Response::Hold(_) => "other",
+        })
+    };
+    let table = [
+        (Open, ["first", "full", "first+", "first+"]),
+        (Full, ["first", "full", "first+", "first+"]),
+        (Promising, ["first", "full", "first+", "first+"]),
+        (Draining, ["first", "full", "first+", "first+"]),
+        (Scanning, ["first", "full", "scan+", "first+"]),
+    ];
+    for (standing, cells) in table {
+        assert_eq!(row(standing), cells, "{standing:?}");
+    }
+}
+
+#[test]
+fn a_stored_gate_stands_as_its_state_says() {
+    let looked = Some(Looked { after: position(5), again: false });
+    let promise =
+        Promise { execution: position(1).1, until: Timestamp::from_micros(1), reserve: Amounts::new() };
+    let of = |looked, holds, promised| {
+        GateStanding::of(&GateState { looked, holds, promised, ..GateState::default() })
+    };
+    assert_eq!(of(None, false, Vec::new()), GateStanding::Open);
+    assert_eq!(of(None, true, Vec::new()), GateStanding::Full);
+    assert_eq!(of(None, true, vec![promise.clone()]), GateStanding::Promising);
+    assert_eq!(of(looked, true, vec![promise]), GateStanding::Scanning);
 }
