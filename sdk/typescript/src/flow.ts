@@ -25,7 +25,10 @@ export interface Dependencies {
 export type Upstream = Node<unknown> | string;
 
 /** The fields of a flow. */
-export type FlowOptions = Omit<api.FlowSubmission, "name" | "nodes" | "edges" | "groups">;
+export type FlowOptions = Omit<api.FlowSubmission, "name" | "nodes" | "edges" | "groups"> & {
+  /** The span of the submitter (W3C Trace Context). Default: the current one with `selvedge/otel`, else none. */
+  traceparent?: string;
+};
 
 declare const result: unique symbol;
 
@@ -101,7 +104,9 @@ export class Flow {
 
   /** Returns the body of the submission. */
   submission(): api.FlowSubmission {
-    return { ...this.options, name: this.name, ...this.graph() };
+    const { ...options } = this.options;
+    delete options.traceparent;
+    return { ...options, name: this.name, ...this.graph() };
   }
 }
 

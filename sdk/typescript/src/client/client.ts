@@ -6,6 +6,7 @@ import type { Flow } from "../flow.js";
 import { newId } from "../ids.js";
 import { type SignalType, signalName } from "../signal.js";
 import { type InputThen, type Kind, kindName, type Task } from "../task.js";
+import { traceparentHeader } from "../traceparent.js";
 import type * as api from "../types.js";
 import { type EventsOptions, events, type FramesOptions, tail } from "./feeds.js";
 import { Flows } from "./flows.js";
@@ -15,13 +16,16 @@ import { type Ended, type FlowRun, Run, type WaitOptions } from "./run.js";
 import { type ClientOptions, type Query, Transport } from "./transport.js";
 
 /** The fields of a submission, besides its kind and input. */
-export type SubmitOptions = Omit<api.Submission, "kind" | "input">;
+export type SubmitOptions = Omit<api.Submission, "kind" | "input"> & {
+  /** The span of the submitter (W3C Trace Context). Default: the current one with `selvedge/otel`, else none. */
+  traceparent?: string;
+};
 
 /** One submission of a batch, with a kind by its name. */
-export type BatchItem = SubmitOptions & { kind: string; input?: unknown };
+export type BatchItem = ItemOptions & { kind: string; input?: unknown };
 
 /** One submission of a batch of one task. */
-export type TaskItem<Input, Output> = SubmitOptions & { kind: Task<Input, Output> } & (undefined extends Input
+export type TaskItem<Input, Output> = ItemOptions & { kind: Task<Input, Output> } & (undefined extends Input
     ? { input?: NoInfer<Input> }
     : { input: NoInfer<Input> });
 
@@ -33,7 +37,8 @@ export interface SignalOptions {
   source?: string;
 }
 
-type AnyItem = SubmitOptions & { kind: Kind; input?: unknown };
+type ItemOptions = Omit<SubmitOptions, "traceparent">;
+type AnyItem = ItemOptions & { kind: Kind; input?: unknown };
 
 /** The filters of a list of executions. All must match. */
 export type ListOptions = Omit<api.ListExecutionsQuery, "cursor" | "limit">;
@@ -87,8 +92,10 @@ export class Client {
   submit<Output = unknown>(kind: string, input?: unknown, options?: SubmitOptions): Promise<Run<Output>>;
   submit<Input, Output>(task: Task<Input, Output>, ...rest: InputThen<Input, SubmitOptions>): Promise<Run<Output>>;
   async submit<Output>(kind: Kind, input?: unknown, options: SubmitOptions = {}): Promise<Run<Output>> {
-    const body = submission({ ...options, kind, input });
-    const answer = await this.transport.post<api.SubmitExecutionAnswer>("/v1/executions", body);
+    const { traceparent, ...fields } = options;
+    const headers = traceparentHeader(traceparent);
+    const body = submission({ ...fields, kind, input });
+    const answer = await this.transport.post<api.SubmitExecutionAnswer>("/v1/executions", body, { headers });
     return new Run<Output>(this, answer.execution.id, answer.duplicate);
   }
 
@@ -97,7 +104,8 @@ export class Client {
   submitBatch<Input, Output>(items: ReadonlyArray<TaskItem<Input, Output>>): Promise<Array<Run<Output> | Problem>>;
   async submitBatch(items: readonly AnyItem[]): Promise<Array<Run | Problem>> {
     const body = { executions: items.map(submission) };
-    const answer = await this.transport.post<api.SubmitExecutionsAnswer>("/v1/executions/batch", body);
+    const headers = traceparentHeader();
+    const answer = await this.transport.post<api.SubmitExecutionsAnswer>("/v1/executions/batch", body, { headers });
     return answer.results.map((result) =>
       "error" in result ? problemOf(result.error) : new Run(this, result.execution.id, result.duplicate),
     );

@@ -2,6 +2,7 @@
 
 import type { Flow } from "../flow.js";
 import { newId } from "../ids.js";
+import { traceparentHeader } from "../traceparent.js";
 import type * as api from "../types.js";
 import type { Client } from "./client.js";
 import { pages } from "./resources.js";
@@ -23,7 +24,8 @@ export class Flows {
   async submit(flow: Flow): Promise<FlowRun> {
     const body = flow.submission();
     const id = body.id ?? (body.idempotencyKey ? undefined : newId());
-    const answer = await this.#client.transport.post<api.GrownFlow>("/v1/flows", { ...body, id });
+    const headers = traceparentHeader(flow.options.traceparent);
+    const answer = await this.#client.transport.post<api.GrownFlow>("/v1/flows", { ...body, id }, { headers });
     return new FlowRun(this.#client, answer.flow.id, answer.executions, answer.duplicate);
   }
 
@@ -63,7 +65,9 @@ export class Flows {
 
   /** Adds nodes, edges and groups to a running flow. Edges may name existing nodes. */
   async grow(id: string, growth: Flow): Promise<Readonly<Record<string, string>>> {
-    const answer = await this.#client.transport.post<api.GrownFlow>(`${flowPath(id)}/nodes`, growth.graph());
+    const headers = traceparentHeader(growth.options.traceparent);
+    const path = `${flowPath(id)}/nodes`;
+    const answer = await this.#client.transport.post<api.GrownFlow>(path, growth.graph(), { headers });
     return answer.executions;
   }
 
