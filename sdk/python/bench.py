@@ -63,7 +63,7 @@ async def measure(server: str, kind: str, executions: int) -> float:
 async def left(client: Client, kind: str) -> bool:
     """Returns true while an execution has not ended."""
     states = ["waiting", "held", "active"]
-    page = await client.transport.get("/v1/executions", {"kind": kind, "state": ",".join(states), "limit": 1})
+    page = await client._transport.get("/v1/executions", {"kind": kind, "state": ",".join(states), "limit": 1})
     return bool(page["items"])
 
 

@@ -34,7 +34,7 @@ async def summarise_all(ctx: Context, documents: list[str]) -> dict[str, int]:
 
 
 async def demo() -> dict[str, Any]:
-    await client.quotas.put("service", concurrency=4, rate={"count": 200, "window_ms": 1000})
+    await client.quotas.put("service", concurrency=4, rate={"count": 200, "window": 1})
     run = await client.submit(summarise_all, [f"document {number:02}" for number in range(20)])
     return await run.result(timeout=60)
 

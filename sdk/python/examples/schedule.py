@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from selvedge import Client, Context, Worker
+from selvedge import Client, Context, Submission, Worker
 
 client = Client()
 worker = Worker(client)
@@ -17,10 +17,16 @@ async def report(ctx: Context, region: str) -> str:
 
 
 async def demo() -> dict[str, Any]:
-    submission = {"execution": {"kind": report.kind, "input": "Europe"}}
+    # region: put
     await client.schedules.put(
-        "nightly", cron="0 2 * * *", time_zone="Europe/Berlin", submit=submission, overlap="skip", catch_up="one"
+        "nightly",
+        cron="0 2 * * *",
+        time_zone="Europe/Berlin",
+        submit=Submission(report, "Europe"),
+        overlap="skip",
+        catch_up="one",
     )
+    # endregion: put
     times = await client.schedules.next("nightly", count=3)
     started: Any = await client.schedules.run("nightly")
     result = await client.run(started["execution"]["id"], report).result(timeout=60)

@@ -21,6 +21,7 @@ from selvedge import (
     NotFound,
     Problem,
     Run,
+    Submission,
     VersionMismatch,
     WaitTimeout,
     Worker,
@@ -123,7 +124,7 @@ async def test_limits_schedules_and_webhooks_are_kept(client: Client, lane: str)
     spent = await client.budgets.usage(lane, {"tokens": 12}, dedup_key="a")
     assert spent["breached"] == ["tokens"]
     assert (await client.budgets.reset(lane))["budget"]["usage"] == {}
-    await client.schedules.put(lane, interval_ms=3_600_000, submit={"execution": {"kind": "nothing", "lane": lane}})
+    await client.schedules.put(lane, interval=3600, submit=Submission("nothing", lane=lane))
     assert len(await client.schedules.next(lane, 3)) == 3
     await client.schedules.run(lane)
     assert len([run async for run in client.schedules.runs(lane)]) == 1

@@ -91,7 +91,7 @@ async def test_the_example_while_its_worker_is_killed(example_server: tuple[Serv
     async with server.client() as client:
         with supervised(name, server.url, instance, DATABASE_URL=database) as worker:
             # A frozen worker whose claim waits gets executions that it never begins.
-            look = functools.partial(client.transport.get, "/v1/workers")
+            look = functools.partial(client._transport.get, "/v1/workers")
             await eventually(look, lambda page: any(item["lanes"] for item in page["items"]), "the first claim")
             worker.freeze()
             demo = await asyncio.create_subprocess_exec(
@@ -104,7 +104,7 @@ async def test_the_example_while_its_worker_is_killed(example_server: tuple[Serv
             killing = asyncio.ensure_future(kill_after_claims(client, worker, 5))
             output, _ = await demo.communicate()
             killing.cancel()
-        put_back = await client.transport.get("/v1/events", {"types": "lease.released,lease.orphaned,lease.expired"})
+        put_back = await client._transport.get("/v1/events", {"types": "lease.released,lease.orphaned,lease.expired"})
     assert put_back["items"], "no kill met an attempt"
     found = ast.literal_eval(output.decode().strip().splitlines()[-1])
     if name == "llm_race":

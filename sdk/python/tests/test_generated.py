@@ -28,4 +28,4 @@ def test_generating_again_changes_nothing() -> None:
 
 async def test_the_server_publishes_the_document_that_is_checked_in(client: Client) -> None:
     document = json.loads((PACKAGE.parent / "openapi.json").read_text())
-    assert await client.transport.get("/openapi.json") == document, "run sdk/update-openapi and scripts/generate.py"
+    assert await client._transport.get("/openapi.json") == document, "run sdk/update-openapi and scripts/generate.py"

@@ -126,11 +126,11 @@ async def test_a_certificate_that_is_not_accepted_says_so_at_once_and_names_what
         address = f"https://localhost:{server.url.rsplit(':', 1)[1]}"
         begun = time.monotonic()
         async with Client(address) as client:
-            with pytest.raises(ConnectionFailed, match=r"certificate of https://localhost.*SSL_CERT_FILE.*verify="):
+            with pytest.raises(ConnectionFailed, match=r"certificate of https://localhost.*SELVEDGE_CA_FILE.*ca_file="):
                 await client.get(MISSING)
         assert time.monotonic() - begun < 20, "it is not repeated for 30 seconds"
         trusted = ssl.create_default_context(cafile=str(certificate))
-        async with Client(address, verify=trusted) as client:
+        async with Client(address, ssl_context=trusted) as client:
             assert (await client.submit("nobody")).id
 
 

@@ -8,11 +8,26 @@ needed is an error itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from typing_extensions import assert_type
 
-from selvedge import Client, Context, Flow, FlowResult, Item, Run, SyncContext, Task, TaskType, Worker, task_type
+from selvedge import (
+    Cancellation,
+    Client,
+    Context,
+    Flow,
+    FlowResult,
+    Item,
+    Run,
+    Submission,
+    SyncContext,
+    Task,
+    TaskType,
+    Worker,
+    task_type,
+)
 from selvedge import sync as blocking
 
 worker = Worker()
@@ -161,3 +176,30 @@ def a_declaration_binds_the_function_that_runs_it() -> None:
     @worker.task(ALONE)
     def alone(ctx: SyncContext) -> str:
         return "x"
+
+
+async def the_fields_of_configurations_are_checked() -> None:
+    await client.lanes.put("images", concurrency=4, rate={"count": 10, "window": timedelta(seconds=1)}, weight=2)
+    await client.lanes.put("images", concurency=4)  # type: ignore
+    await client.lanes.put("images", rate={"count": 10, "window_ms": 1})  # type: ignore
+    await client.quotas.put("model", weight=1)  # type: ignore
+    await client.budgets.put("tokens", limits={"tokens": {"hard": 100}}, period=60, on_hard="suspend")
+    await client.budgets.put("tokens", on_hard="suspend")  # type: ignore
+    await client.budgets.put("tokens", limits={}, on_hard="explode")  # type: ignore
+    await client.budgets.patch("tokens", limits={"tokens": None})
+    await client.schedules.put("nightly", cron="0 2 * * *", submit=Submission(pay, Order(1), lane="x"))
+    await client.schedules.put("nightly", interval=60, submit=Flow("nightly"), overlap="queue")
+    await client.schedules.put("nightly", cron="0 2 * * *")  # type: ignore
+    await client.schedules.put("nightly", submit=Submission(pay, 1))  # type: ignore
+    await client.schedules.patch("nightly", paused=True)
+    await client.webhooks.put("orders", url="https://example.com", types=["execution.failed"], filter={"tag": "a:b"})
+    await client.webhooks.put("orders", url="https://example.com")  # type: ignore
+    await client.webhooks.rotate_secret("orders", grace=timedelta(days=1))
+    await client.submit_batch([Submission(pay, Order(1)), {"kind": "pay"}])
+
+
+async def a_cancellation_is_a_truth_value_that_can_be_awaited(ctx: Context, plain: SyncContext) -> None:
+    assert_type(ctx.cancelled, Cancellation)
+    await ctx.cancelled.wait()
+    assert_type(plain.cancelled.wait(1), bool)
+    assert_type(bool(plain.cancelled), bool)

@@ -7,13 +7,16 @@
 - `selvedge.testing` runs a real server whose clock a test moves.
 """
 
+from . import webhooks
 from .client import Client, FlowResult, FlowRun, Run
 from .errors import (
     AlreadyTerminal,
     AttemptOver,
     BadRequest,
+    Cancelled,
     Conflict,
     ConnectionFailed,
+    ControlFlow,
     Delay,
     Forbidden,
     Gone,
@@ -38,13 +41,17 @@ from .errors import (
 from .flow import Flow, Node, any_of, quorum
 from .options import RetryPolicy
 from .sql import submit_in
+from .submission import Submission
 from .task import Fields, Task, TaskType, task_type
+from .version import VERSION
 from .worker import (
     Approval,
+    Cancellation,
     Child,
     Context,
     Item,
     Signal,
+    SyncCancellation,
     SyncContext,
     Until,
     Usage,
@@ -54,16 +61,21 @@ from .worker import (
     Worker,
 )
 
+__version__ = VERSION
+
 __all__ = [
     "AlreadyTerminal",
     "Approval",
     "AttemptOver",
     "BadRequest",
+    "Cancellation",
+    "Cancelled",
     "Child",
     "Client",
     "Conflict",
     "ConnectionFailed",
     "Context",
+    "ControlFlow",
     "Delay",
     "Fields",
     "Flow",
@@ -88,7 +100,9 @@ __all__ = [
     "SelvedgeError",
     "Signal",
     "StaleLease",
+    "Submission",
     "Superseded",
+    "SyncCancellation",
     "SyncContext",
     "Task",
     "TaskType",
@@ -102,8 +116,10 @@ __all__ = [
     "WaitTimeout",
     "Waitpoint",
     "Worker",
+    "__version__",
     "any_of",
     "quorum",
     "submit_in",
     "task_type",
+    "webhooks",
 ]

@@ -1,7 +1,7 @@
 """The exceptions of the SDK.
 
-A request that the server refuses raises a `Problem`, by its status and code. A handler raises `Retry`, `Permanent`,
-`Delay` or `Release` to say how its attempt ends.
+A request that the server refuses raises a `Problem`, by its status and code. A handler raises `Retry` or
+`Permanent` to say how its attempt fails, and `Delay`, `Release` or `Cancelled` to end it without a failure.
 """
 
 from __future__ import annotations
@@ -159,7 +159,12 @@ class Permanent(SelvedgeError):
     """Raised by a handler: the execution failed, and a retry would not help."""
 
 
-class Delay(SelvedgeError):
+class ControlFlow(BaseException):
+    """Raised by a handler to end its attempt without a failure. Not an `Exception`, so that `except Exception` in a
+    handler does not swallow it."""
+
+
+class Delay(ControlFlow):
     """Raised by a handler: put the execution back until a time, or for some seconds. Charges no retry."""
 
     def __init__(self, until: float | timedelta | datetime) -> None:
@@ -167,8 +172,12 @@ class Delay(SelvedgeError):
         self.until = until
 
 
-class Release(SelvedgeError):
+class Release(ControlFlow):
     """Raised by a handler: put the execution back now, for any worker. Charges no retry."""
+
+
+class Cancelled(ControlFlow):
+    """Raised by `ctx.cancelled.raise_if_set()`: the execution ends as cancelled."""
 
 
 class AttemptOver(SelvedgeError):

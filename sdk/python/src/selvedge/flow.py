@@ -73,9 +73,9 @@ class Flow:
         retention: Seconds | None = None,
         defaults: NodeOptions | None = None,
     ) -> None:
-        self.nodes: list[dict[str, Any]] = []
-        self.edges: list[dict[str, Any]] = []
-        self.groups: list[dict[str, Any]] = []
+        self._nodes: list[dict[str, Any]] = []
+        self._edges: list[dict[str, Any]] = []
+        self._groups: list[dict[str, Any]] = []
         self._fields: dict[str, Any] = {
             "name": name,
             "id": id,
@@ -107,18 +107,18 @@ class Flow:
         fields: dict[str, Any] = dict(options)
         after, when, policy = (fields.pop(option, None) for option in ("after", "when", "policy"))
         body = submission(kind if isinstance(kind, str) else kind.kind, fields)
-        self.nodes.append({"name": name, **body, "input": input})
+        self._nodes.append({"name": name, **body, "input": input})
         for upstream in [after] if isinstance(after, (Node, str)) else after or ():
             node = upstream if isinstance(upstream, Node) else Node(upstream)
-            self.edges.append({"from": node.name, "to": name, "when": when or node.condition})
+            self._edges.append({"from": node.name, "to": name, "when": when or node.condition})
         if policy is not None:
-            self.groups.append({"node": name, "policy": {"type": policy} if isinstance(policy, str) else policy})
+            self._groups.append({"node": name, "policy": {"type": policy} if isinstance(policy, str) else policy})
         return Node(name, _convert=None if isinstance(kind, str) else kind._convert_output)
 
-    def graph(self) -> dict[str, Any]:
+    def _graph(self) -> dict[str, Any]:
         """Returns the nodes, edges and groups."""
-        return {"nodes": self.nodes, "edges": self.edges, "groups": self.groups}
+        return {"nodes": self._nodes, "edges": self._edges, "groups": self._groups}
 
     def to_json(self) -> dict[str, Any]:
         """Returns the body of the submission."""
-        return {**{name: value for name, value in self._fields.items() if value is not None}, **self.graph()}
+        return {**{name: value for name, value in self._fields.items() if value is not None}, **self._graph()}

@@ -8,12 +8,13 @@ import random
 import ssl
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
 from .errors import ConnectionFailed
+from .version import VERSION
 
 DEFAULT_SERVER = "http://127.0.0.1:7878"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -21,45 +22,77 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True)
 class Settings:
-    """The address of the server, the credential, and the limits of a request. Times are in seconds."""
+    """The addresses of the servers, the credential, and the limits of a request. Times are in seconds."""
 
-    server: str
+    servers: tuple[str, ...]
     key: str | None
     namespace: str | None = None
     timeout: float = 30.0
     retry_for: float = 30.0
-    options: dict[str, Any] = field(default_factory=dict)
+    ca_file: str | None = None
+    ssl_context: ssl.SSLContext | None = None
+    proxy: str | None = None
 
     @staticmethod
-    def create(
-        server: str | None,
-        key: str | None,
-        namespace: str | None,
-        timeout: float,
-        retry_for: float,
-        options: dict[str, Any],
-    ) -> Settings:
-        """Returns the settings, with defaults from SELVEDGE_SERVER and SELVEDGE_KEY."""
-        server = server or os.environ.get("SELVEDGE_SERVER") or DEFAULT_SERVER
-        key = key or os.environ.get("SELVEDGE_KEY") or None
-        return Settings(server.rstrip("/"), key, namespace, timeout, retry_for, options)
+    def create(server: str | None, key: str | None, namespace: str | None, **others: Any) -> Settings:
+        """Returns the settings, with defaults from the environment."""
+        given = server or os.environ.get("SELVEDGE_SERVER") or DEFAULT_SERVER
+        servers = tuple(address.strip().rstrip("/") for address in given.split(",") if address.strip())
+        others["ca_file"] = others.get("ca_file") or os.environ.get("SELVEDGE_CA_FILE") or None
+        return Settings(
+            servers or (DEFAULT_SERVER,),
+            key or os.environ.get("SELVEDGE_KEY") or None,
+            namespace or os.environ.get("SELVEDGE_NAMESPACE") or None,
+            **others,
+        )
 
     def arguments(self) -> dict[str, Any]:
         """Returns the arguments of the HTTP client."""
-        headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        headers = {"User-Agent": f"selvedge-python/{VERSION}"}
+        if self.key:
+            headers["Authorization"] = f"Bearer {self.key}"
         if self.namespace:
             headers["Selvedge-Namespace"] = self.namespace
-        if httpx.URL(self.server).host in LOOPBACK:
+        if all(httpx.URL(server).host in LOOPBACK for server in self.servers):
             # On the same machine the compression of an answer takes longer than its transfer.
             headers["Accept-Encoding"] = "identity"
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
-        return {
-            "base_url": self.server,
+        arguments: dict[str, Any] = {
             "headers": headers,
             "timeout": self.timeout,
-            "limits": limits,
-            **self.options,
+            "limits": httpx.Limits(max_connections=None, max_keepalive_connections=20),
         }
+        if self.ssl_context is not None or self.ca_file is not None:
+            arguments["verify"] = self.ssl_context or self._trusting()
+        if self.proxy is not None:
+            arguments["proxy"] = self.proxy
+        return arguments
+
+    def _trusting(self) -> ssl.SSLContext:
+        try:
+            return ssl.create_default_context(cafile=self.ca_file)
+        except (OSError, ssl.SSLError) as error:
+            raise ConnectionFailed(f"the certificates in {self.ca_file} cannot be read: {error}") from error
+
+
+class Servers:
+    """The addresses of the servers, and the one in use. An address that cannot be reached is left for the next."""
+
+    def __init__(self, addresses: tuple[str, ...]) -> None:
+        self._addresses = addresses
+        self._current = 0
+
+    def __len__(self) -> int:
+        return len(self._addresses)
+
+    @property
+    def current(self) -> str:
+        """The address in use."""
+        return self._addresses[self._current]
+
+    def leave(self, address: str) -> None:
+        """Goes on to the next address, unless another request has done so."""
+        if address == self.current:
+            self._current = (self._current + 1) % len(self._addresses)
 
 
 class AsyncPool:
@@ -110,7 +143,7 @@ def connection_failed(server: str, error: Exception) -> ConnectionFailed:
     if is_certificate_error(error):
         message = (
             f"the certificate of {server} is not accepted: {error}; for a certificate of your own, name its authority "
-            "in SSL_CERT_FILE, or pass verify=ssl.create_default_context(cafile=…) to the client"
+            "in SELVEDGE_CA_FILE, or pass ca_file=… to the client"
         )
     elif any(isinstance(cause, ConnectionRefusedError) for cause in _causes(error)):
         message = (

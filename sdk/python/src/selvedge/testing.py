@@ -130,7 +130,7 @@ class Server:
         with self.sync_client() as client:
             left = _milliseconds(seconds, minutes, hours, days)
             while left:
-                left = _rest(client.transport.get("/v1/clock"), left, client.transport.post)
+                left = _rest(client._transport.get("/v1/clock"), left, client._transport.post)
 
     async def advance_async(self, *, seconds: float = 0, minutes: float = 0, hours: float = 0, days: float = 0) -> None:
         """Advances the clock without blocking the event loop."""

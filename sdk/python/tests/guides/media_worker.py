@@ -21,8 +21,7 @@ async def convert(ctx: Context, *, film: str, parts: int) -> str:
     if parts == 0:
         raise Permanent(f"{film} is empty")  # not retried
     for part in range(parts):
-        if ctx.cancelled.is_set():
-            raise asyncio.CancelledError  # ends as cancelled
+        ctx.cancelled.raise_if_set()  # ends as cancelled
         await convert_part(film, part)
         await ctx.progress(100 * part / parts, "converting")
     return f"{film}, {parts} parts"

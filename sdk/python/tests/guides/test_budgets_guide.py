@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from selvedge import Client, Context, Worker
 from waiting import state_of
 
@@ -17,7 +19,7 @@ async def test_a_book_that_exceeds_its_budget_waits_until_the_limit_is_raised(
     await client.budgets.put(
         "books",
         limits={"tokens": {"hard": 1000, "soft": 800}},  # the soft limit publishes an event
-        period_ms=24 * 3600 * 1000,
+        period=timedelta(days=1),
         on_hard="suspend",
     )
     # endregion: budget

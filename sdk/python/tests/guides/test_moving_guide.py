@@ -52,7 +52,7 @@ async def test_the_old_server_becomes_empty_while_the_new_one_takes_what_is_subm
     own_server: Server, new_server: Server
 ) -> None:
     async with own_server.client() as old, new_server.client() as new:
-        await old.lanes.put("images", concurrency=4, rate={"count": 100, "window_ms": 60_000})
+        await old.lanes.put("images", concurrency=4, rate={"count": 100, "window": 60})
         await old.quotas.put("model", concurrency=8)
         await old.budgets.put("tokens", limits={"tokens": {"hard": 1000, "soft": 800}}, on_hard="suspend")
         submit = {"execution": {"kind": "greet", "input": "Cleo"}}

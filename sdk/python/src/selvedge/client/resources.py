@@ -1,19 +1,41 @@
 """Lanes, quotas, budgets, schedules, webhooks, waitpoints and bulk jobs: `client.lanes`, `client.budgets`, …
 
-The fields of `put` and `patch` are those of the HTTP API. Where a field is named `…_ms`, it is in milliseconds.
+The fields of `put` and `patch` are those of the HTTP API, with durations in seconds or as a `timedelta`.
 """
 
 from __future__ import annotations
 
 import builtins
 from collections.abc import AsyncGenerator, Mapping
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from urllib.parse import quote
 
 from .. import types
+from ..configurations import (
+    BudgetOptions,
+    BudgetPatch,
+    LaneOptions,
+    Limit,
+    QuotaOptions,
+    ScheduleOptions,
+    SchedulePatch,
+    WebhookOptions,
+    WebhookPatch,
+    wire_fields,
+)
+from ..flow import Flow
+from ..submission import Submission
+from ..values import Seconds, milliseconds
 from .transport import Transport
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from typing_extensions import Unpack
+
 T = TypeVar("T")
+
+PutWebhookAnswer = types.PutWebhookAnswer
 
 
 class Collection(Generic[T]):
@@ -36,13 +58,11 @@ class Collection(Generic[T]):
         """Returns one, with its current use."""
         return cast(T, await self._transport.get(self._address(name)))
 
-    async def put(self, name: str, **fields: Any) -> T:
-        """Creates or replaces one."""
-        return cast(T, await self._transport.call("PUT", self._address(name), fields))
+    async def _put(self, name: str, fields: Mapping[str, Any]) -> T:
+        return cast(T, await self._transport.call("PUT", self._address(name), wire_fields(fields)))
 
-    async def patch(self, name: str, **fields: Any) -> T:
-        """Changes only the given fields; None lifts a limit."""
-        return cast(T, await self._transport.call("PATCH", self._address(name), fields))
+    async def _patch(self, name: str, fields: Mapping[str, Any]) -> T:
+        return cast(T, await self._transport.call("PATCH", self._address(name), wire_fields(fields)))
 
     async def delete(self, name: str) -> None:
         """Removes one."""
@@ -50,9 +70,17 @@ class Collection(Generic[T]):
 
 
 class Lanes(Collection[types.Lane]):
-    """The queues. Fields: `state`, `concurrency`, `rate`, `weight`."""
+    """The queues."""
 
     path = "lanes"
+
+    async def put(self, name: str, **fields: Unpack[LaneOptions]) -> types.Lane:
+        """Creates or replaces one."""
+        return await self._put(name, fields)
+
+    async def patch(self, name: str, **fields: Unpack[LaneOptions]) -> types.Lane:
+        """Changes only the given fields; None removes one."""
+        return await self._patch(name, fields)
 
     async def pause(self, name: str) -> types.PauseLaneAnswer:
         """Lets nothing more start."""
@@ -64,15 +92,31 @@ class Lanes(Collection[types.Lane]):
 
 
 class Quotas(Collection[types.Quota]):
-    """Limits that executions name. Fields: `rate`, `concurrency`."""
+    """Limits that executions name."""
 
     path = "quotas"
 
+    async def put(self, name: str, **fields: Unpack[QuotaOptions]) -> types.Quota:
+        """Creates or replaces one."""
+        return await self._put(name, fields)
+
+    async def patch(self, name: str, **fields: Unpack[QuotaOptions]) -> types.Quota:
+        """Changes only the given fields; None removes one."""
+        return await self._patch(name, fields)
+
 
 class Budgets(Collection[types.Budget]):
-    """Limits of spending. Fields: `limits`, `scope`, `period_ms`, `on_hard`."""
+    """Limits of spending."""
 
     path = "budgets"
+
+    async def put(self, name: str, *, limits: Mapping[str, Limit], **fields: Unpack[BudgetOptions]) -> types.Budget:
+        """Creates or replaces one."""
+        return await self._put(name, {**fields, "limits": limits})
+
+    async def patch(self, name: str, **fields: Unpack[BudgetPatch]) -> types.Budget:
+        """Changes only the given fields; None removes one."""
+        return await self._patch(name, fields)
 
     async def usage(
         self,
@@ -92,9 +136,19 @@ class Budgets(Collection[types.Budget]):
 
 
 class Schedules(Collection[types.Schedule]):
-    """Submissions by cron or interval. Fields: `cron`, `time_zone`, `interval_ms`, `submit`, `overlap`, `catch_up`."""
+    """Submissions by cron or interval: `put("nightly", cron="0 2 * * *", submit=Submission(report, "Europe"))`."""
 
     path = "schedules"
+
+    async def put(
+        self, name: str, *, submit: Submission | Flow | Mapping[str, Any], **fields: Unpack[ScheduleOptions]
+    ) -> types.Schedule:
+        """Creates or replaces one."""
+        return await self._put(name, {**fields, "submit": submit})
+
+    async def patch(self, name: str, **fields: Unpack[SchedulePatch]) -> types.Schedule:
+        """Changes only the given fields; None removes one."""
+        return await self._patch(name, fields)
 
     async def run(self, name: str) -> types.RunScheduleAnswer:
         """Submits once, now."""
@@ -112,9 +166,19 @@ class Schedules(Collection[types.Schedule]):
 
 
 class Webhooks(Collection[types.Webhook]):
-    """Events sent to a URL. Fields: `url`, `types`, `filter`, `paused`. The first `put` returns the `secret`."""
+    """Events sent to a URL. The first `put` returns the `secret`, with which `selvedge.webhooks.verify` checks them."""
 
     path = "webhooks"
+
+    async def put(
+        self, name: str, *, url: str, types: Sequence[str], **fields: Unpack[WebhookOptions]
+    ) -> PutWebhookAnswer:
+        """Creates or replaces one. The answer to the creation has its secret, this once."""
+        return cast(PutWebhookAnswer, await self._put(name, {**fields, "url": url, "types": types}))
+
+    async def patch(self, name: str, **fields: Unpack[WebhookPatch]) -> types.Webhook:
+        """Changes only the given fields; None removes one."""
+        return await self._patch(name, fields)
 
     async def deliveries(self, name: str, **filters: Any) -> AsyncGenerator[types.ListDeliveriesAnswerItemsItem, None]:
         """Yields the deliveries, newest first."""
@@ -126,10 +190,15 @@ class Webhooks(Collection[types.Webhook]):
         path = self._address(name, f"/deliveries/{quote(delivery, safe='')}/replay")
         return cast(types.ReplayDeliveryAnswer, await self._transport.post(path))
 
-    async def rotate_secret(self, name: str, grace_ms: int = 0) -> types.RotateWebhookSecretAnswer:
+    async def rotate_secret(self, name: str, *, grace: Seconds = 0) -> types.RotateWebhookSecretAnswer:
         """Returns a new secret. The old one signs, too, for the grace period."""
         path = self._address(name, "/rotate-secret")
-        return cast(types.RotateWebhookSecretAnswer, await self._transport.post(path, {"grace_ms": grace_ms}))
+        body = {"grace_ms": milliseconds(grace)}
+        return cast(types.RotateWebhookSecretAnswer, await self._transport.post(path, body))
+
+    async def test(self, name: str) -> types.TestWebhookAnswer:
+        """Sends the event `webhook.test` now, also to a paused webhook, and returns what the receiver answered."""
+        return cast(types.TestWebhookAnswer, await self._transport.post(self._address(name, "/test")))
 
 
 class Waitpoints:
@@ -174,13 +243,11 @@ class Waitpoints:
         path = f"/v1/waitpoints/{id}/look"
         return cast(types.LookAtWaitpointAnswer, await self._transport.post(path, {"token": token}))
 
-    async def reissue(self, id: str, expires_ms: int | None = None) -> types.ReissueWaitpointAnswer:
-        """Returns a new token; the old one ends."""
+    async def reissue(self, id: str, *, expires: Seconds | None = None) -> types.ReissueWaitpointAnswer:
+        """Returns a new token; the old one ends. Default: it does not expire."""
         path = f"/v1/waitpoints/{id}/reissue"
-        return cast(
-            types.ReissueWaitpointAnswer,
-            await self._transport.post(path, present({"expires_ms": expires_ms})),
-        )
+        body = {} if expires is None else {"expires_ms": milliseconds(expires)}
+        return cast(types.ReissueWaitpointAnswer, await self._transport.post(path, body))
 
     async def revoke(self, id: str) -> types.RevokeWaitpointAnswer:
         """Ends the token."""

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from ..errors import Problem, problem
-from ..http import AsyncPool, Settings, backoff, connection_failed, is_certificate_error
+from ..http import AsyncPool, Servers, Settings, backoff, connection_failed, is_certificate_error
 from ..values import dumps
 
 RETRIED = (429, 503)
@@ -29,6 +29,7 @@ class Transport:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._pool = AsyncPool(settings)
+        self._servers = Servers(settings.servers)
 
     async def aclose(self) -> None:
         """Closes the connections."""
@@ -65,13 +66,15 @@ class Transport:
         deadline = clock.monotonic() + (self.settings.retry_for if retry_for is None else retry_for)
         attempt = 0
         while True:
-            delay = backoff(attempt)
+            # The other servers are tried at once.
+            delay = 0.0 if 0 < attempt < len(self._servers) else backoff(attempt)
             attempt += 1
+            server = self._servers.current
             try:
                 client = self._pool.get()
                 answer = await client.request(
                     method,
-                    path,
+                    server + path,
                     content=content,
                     params=query,
                     headers=headers,
@@ -81,7 +84,8 @@ class Transport:
                     return json.loads(answer.content) if answer.content else None
             except (httpx.RequestError, ValueError) as error:
                 # ValueError: something between the client and the server has answered in its place.
-                failure: Exception = connection_failed(self.settings.server, error)
+                failure: Exception = connection_failed(server, error)
+                self._servers.leave(server)
                 if is_certificate_error(error):
                     raise failure from error
                 failure.__cause__ = error
@@ -98,7 +102,7 @@ class Transport:
 
     async def text(self, path: str, params: Mapping[str, Any]) -> str:
         """Reads a text that is not JSON."""
-        answer = await self._pool.get().get(path, params=dict(params))
+        answer = await self._pool.get().get(self._servers.current + path, params=dict(params))
         if answer.status_code >= 400:
             raise read_problem(answer.status_code, answer.content)
         return answer.text
@@ -122,10 +126,15 @@ class Transport:
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last_id} if last_id else {})}
         query = {name: value for name, value in params.items() if value is not None}
         timeout = httpx.Timeout(self.settings.timeout, read=60.0)
-        async with self._pool.get().stream("GET", path, params=query, headers=headers, timeout=timeout) as answer:
-            if answer.status_code >= 400:
-                raise read_problem(answer.status_code, await answer.aread())
-            yield answer.aiter_lines()
+        server, client = self._servers.current, self._pool.get()
+        try:
+            async with client.stream("GET", server + path, params=query, headers=headers, timeout=timeout) as answer:
+                if answer.status_code >= 400:
+                    raise read_problem(answer.status_code, await answer.aread())
+                yield answer.aiter_lines()
+        except httpx.RequestError:
+            self._servers.leave(server)
+            raise
 
 
 def read_problem(status: int, content: bytes) -> Problem:

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import ssl
 import time as clock
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
@@ -17,6 +19,7 @@ from ..errors import NotCompleted, SelvedgeError, WaitTimeout, problem
 from ..flow import Flow
 from ..http import Settings
 from ..options import SubmitOptions, new_id, submission
+from ..submission import Submission
 from ..task import TaskType
 from ..values import Seconds, milliseconds, timestamp
 from .executions import Executions
@@ -42,9 +45,11 @@ REASONS_MAX = 3
 class Client(Executions):
     """Talks to a server. Safe to share between tasks; connections are opened when they are needed.
 
-    `server` and `key` default to the environment variables SELVEDGE_SERVER and SELVEDGE_KEY. A request that gets no
-    answer, or 429 or 503, is repeated for `retry_for` seconds. `timeout` limits one request, in seconds. Further
-    options go to the HTTP client, such as `verify`.
+    `server`, `key`, `namespace` and `ca_file` default to the environment variables SELVEDGE_SERVER, SELVEDGE_KEY,
+    SELVEDGE_NAMESPACE and SELVEDGE_CA_FILE. `server` may be several addresses, separated by commas: where one cannot be
+    reached, the next is tried. A request that gets no answer, or 429 or 503, is repeated for `retry_for` seconds.
+    `timeout` limits one request, in seconds. `ca_file` has the authorities of a server's certificate; `ssl_context`
+    takes its place where more is to be set, such as a certificate of the client. `proxy` is the address of a proxy.
     """
 
     def __init__(
@@ -53,19 +58,34 @@ class Client(Executions):
         key: str | None = None,
         *,
         namespace: str | None = None,
-        timeout: float = 30.0,
-        retry_for: float = 30.0,
-        **options: Any,
+        timeout: Seconds = 30.0,
+        retry_for: Seconds = 30.0,
+        ca_file: str | os.PathLike[str] | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+        proxy: str | None = None,
     ) -> None:
-        self.settings = Settings.create(server, key, namespace, timeout, retry_for, options)
-        self.transport = Transport(self.settings)
-        self.lanes = Lanes(self.transport)
-        self.quotas = Quotas(self.transport)
-        self.budgets = Budgets(self.transport)
-        self.schedules = Schedules(self.transport)
-        self.webhooks = Webhooks(self.transport)
-        self.waitpoints = Waitpoints(self.transport)
-        self.bulk_jobs = BulkJobs(self.transport)
+        settings = Settings.create(
+            server,
+            key,
+            namespace,
+            timeout=milliseconds(timeout) / 1000,
+            retry_for=milliseconds(retry_for) / 1000,
+            ca_file=None if ca_file is None else os.fspath(ca_file),
+            ssl_context=ssl_context,
+            proxy=proxy,
+        )
+        self._use(settings)
+
+    def _use(self, settings: Settings) -> None:
+        self._settings = settings
+        self._transport = Transport(settings)
+        self.lanes = Lanes(self._transport)
+        self.quotas = Quotas(self._transport)
+        self.budgets = Budgets(self._transport)
+        self.schedules = Schedules(self._transport)
+        self.webhooks = Webhooks(self._transport)
+        self.waitpoints = Waitpoints(self._transport)
+        self.bulk_jobs = BulkJobs(self._transport)
 
     def __enter__(self) -> Self:
         return self
@@ -77,7 +97,7 @@ class Client(Executions):
 
     def close(self) -> None:
         """Closes the connections. The client can still be used; it opens others."""
-        self.transport.close()
+        self._transport.close()
 
     @overload
     def submit(self, kind: TaskType[None, O], input: None = None, **options: Unpack[SubmitOptions]) -> Run[O]: ...
@@ -92,26 +112,25 @@ class Client(Executions):
         body = {**submission(name, options), "input": input}
         if not body.keys() & {"idempotency_key", "unique_while_active", "debounce"}:
             body.setdefault("id", new_id())
-        answer = self.transport.post("/v1/executions", body)
+        answer = self._transport.post("/v1/executions", body)
         return Run(self, answer["execution"]["id"], answer["execution"], answer["duplicate"], convert)
 
-    def submit_batch(self, items: Sequence[Mapping[str, Any]]) -> list[Run[Any] | Exception]:
-        """Submits up to 1000 executions in one call. An item has `kind`, `input` and the options of `submit`.
+    def submit_batch(self, items: Sequence[Submission | Mapping[str, Any]]) -> list[Run[Any] | Exception]:
+        """Submits up to 1000 executions in one call. An item is a `Submission`, or a mapping with `kind`, `input` and
+        the options of `submit`.
 
         Returns a handle, or the `Problem` of an item that was refused, for each item in order.
         """
         executions = []
         converters = []
         for item in items:
-            fields = dict(item)
-            name, convert = kind_of(fields.pop("kind"))
-            input = fields.pop("input", None)
-            body = {**submission(name, fields), "input": input}
+            each = item if isinstance(item, Submission) else Submission(**item)
+            body, convert = each.to_json(), each._convert
             if not body.keys() & {"idempotency_key", "unique_while_active", "debounce"}:
                 body.setdefault("id", new_id())
             executions.append(body)
             converters.append(convert)
-        answer = self.transport.post("/v1/executions/batch", {"executions": executions})
+        answer = self._transport.post("/v1/executions/batch", {"executions": executions})
         runs: list[Run[Any] | Exception] = []
         for result, convert in zip(answer["results"], converters, strict=True):
             if "error" in result:
@@ -154,7 +173,7 @@ class Client(Executions):
         while True:
             left = LONGEST_WAIT if deadline is None else max(0.0, deadline - clock.monotonic())
             wait = min(left, LONGEST_WAIT)
-            answer = self.transport.get(path, {"wait_ms": milliseconds(wait)}, wait=wait)
+            answer = self._transport.get(path, {"wait_ms": milliseconds(wait)}, wait=wait)
             if answer["outcome"] is not None:
                 return answer
             if deadline is not None and clock.monotonic() >= deadline:
@@ -165,7 +184,7 @@ class Client(Executions):
         message = f"the {noun} {id} has not ended after {timeout} s."
         with contextlib.suppress(SelvedgeError):
             path = f"/v1/{noun}s/{id}/explain"
-            explained = self.transport.call("GET", path, timeout=EXPLAIN_TIMEOUT, retry_for=0)
+            explained = self._transport.call("GET", path, timeout=EXPLAIN_TIMEOUT, retry_for=0)
             message += f" {state_and_reasons(explained)}."
         command = "selvedge explain" if noun == "execution" else "selvedge flow explain"
         return WaitTimeout(f"{message} `{command} {id}` says more")
@@ -175,7 +194,7 @@ class Client(Executions):
         body = flow.to_json()
         if "idempotency_key" not in body:
             body.setdefault("id", new_id())
-        answer = self.transport.post("/v1/flows", body)
+        answer = self._transport.post("/v1/flows", body)
         return FlowRun(self, answer["flow"]["id"], answer["executions"], answer["duplicate"])
 
     def flow(self, id: str, executions: Mapping[str, str] | None = None) -> FlowRun:
@@ -191,7 +210,7 @@ class Client(Executions):
 
     def get_flow(self, id: str) -> types.Flow:
         """Returns a flow with its counts."""
-        return cast(types.Flow, self.transport.get(f"/v1/flows/{id}"))
+        return cast(types.Flow, self._transport.get(f"/v1/flows/{id}"))
 
     def list_flows(
         self,
@@ -210,24 +229,24 @@ class Client(Executions):
             "submitted_after": None if submitted_after is None else timestamp(submitted_after),
             "submitted_before": None if submitted_before is None else timestamp(submitted_before),
         }
-        for item in self.transport.pages("/v1/flows", params):
+        for item in self._transport.pages("/v1/flows", params):
             yield cast(types.Flow, item)
 
     def flow_graph(self, id: str) -> types.Graph:
         """Returns the graph of a flow with the current states."""
-        return cast(types.Graph, self.transport.get(f"/v1/flows/{id}/graph"))
+        return cast(types.Graph, self._transport.get(f"/v1/flows/{id}/graph"))
 
     def flow_drawing(self, id: str, format: Literal["dot", "svg"] = "svg") -> str:
         """Returns the graph of a flow as a picture."""
-        return self.transport.text(f"/v1/flows/{id}/graph", {"format": format})
+        return self._transport.text(f"/v1/flows/{id}/graph", {"format": format})
 
     def explain_flow(self, id: str) -> types.Explanation:
         """Says why a flow has not ended, or how its outcome came about."""
-        return cast(types.Explanation, self.transport.get(f"/v1/flows/{id}/explain"))
+        return cast(types.Explanation, self._transport.get(f"/v1/flows/{id}/explain"))
 
     def grow_flow(self, id: str, flow: Flow) -> dict[str, str]:
         """Adds nodes, edges and groups to a running flow. Returns the executions of the new nodes."""
-        answer = self.transport.post(f"/v1/flows/{id}/nodes", flow.graph())
+        answer = self._transport.post(f"/v1/flows/{id}/nodes", flow._graph())
         return cast("dict[str, str]", answer["executions"])
 
     def cancel_flow(
@@ -240,7 +259,7 @@ class Client(Executions):
     ) -> types.Flow:
         """Cancels the members of a flow that have not ended, or only those that have not started."""
         body = present({"mode": mode, "reason": reason, "wait_ms": milliseconds(wait)})
-        answer = self.transport.post(f"/v1/flows/{id}/cancel", body, wait=milliseconds(wait) / 1000)
+        answer = self._transport.post(f"/v1/flows/{id}/cancel", body, wait=milliseconds(wait) / 1000)
         return cast(types.Flow, answer["flow"])
 
     def events(
@@ -267,22 +286,22 @@ class Client(Executions):
         cursor = after
         if cursor is None and start == "now":
             # The position is fixed before the first connection, so that a broken one loses nothing.
-            page = self.transport.get("/v1/events", {"from": "now", "limit": 1})
+            page = self._transport.get("/v1/events", {"from": "now", "limit": 1})
             cursor = page["resume_cursor"]
         if cursor is None:
             params["from"] = timestamp(start) if isinstance(start, datetime) else "beginning"
-        with closing(resumed(self.transport, "/v1/events", params, cursor)) as messages:
+        with closing(resumed(self._transport, "/v1/events", params, cursor)) as messages:
             for _, data in messages:
                 yield data
 
     def list_workers(self) -> Generator[types.Worker, None, None]:
         """Yields the workers."""
-        for item in self.transport.pages("/v1/workers"):
+        for item in self._transport.pages("/v1/workers"):
             yield cast(types.Worker, item)
 
     def drain_worker(self, instance: str) -> None:
         """Asks a worker to finish what it holds and to exit."""
-        self.transport.post(f"/v1/workers/{instance}/drain")
+        self._transport.post(f"/v1/workers/{instance}/drain")
 
 
 def kind_of(kind: Any) -> tuple[str, Converter | None]:

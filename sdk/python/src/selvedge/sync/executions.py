@@ -48,11 +48,11 @@ class ExecutionFilter(TypedDict, total=False):
 class Executions:
     """The calls of `Client` about one execution."""
 
-    transport: Transport
+    _transport: Transport
 
     def get(self, id: str) -> types.Execution:
         """Returns an execution."""
-        return cast(types.Execution, self.transport.get(f"/v1/executions/{id}"))
+        return cast(types.Execution, self._transport.get(f"/v1/executions/{id}"))
 
     def list(
         self, *, include: Sequence[str] = (), page: int = 50, **filter: Unpack[ExecutionFilter]
@@ -60,15 +60,15 @@ class Executions:
         """Yields executions, newest first. `include` names the fields input, result or progress; `page` is their number
         in one request."""
         params = {**filter_fields(filter), "include": ",".join(include) or None, "limit": page}
-        for item in self.transport.pages("/v1/executions", params):
+        for item in self._transport.pages("/v1/executions", params):
             yield cast(types.Execution, item)
 
     def explain(self, id: str) -> types.Explanation:
         """Says why an execution does not run."""
-        return cast(types.Explanation, self.transport.get(f"/v1/executions/{id}/explain"))
+        return cast(types.Explanation, self._transport.get(f"/v1/executions/{id}/explain"))
 
     def _act(self, id: str, action: str, body: Mapping[str, Any]) -> types.Execution:
-        answer = self.transport.post(f"/v1/executions/{id}/{action}", present(body))
+        answer = self._transport.post(f"/v1/executions/{id}/{action}", present(body))
         return cast(types.Execution, answer["execution"])
 
     def cancel(self, id: str, **options: Unpack[CancelOptions]) -> types.Execution:
@@ -83,7 +83,7 @@ class Executions:
 
     def replay_preview(self, id: str) -> builtins.list[str]:
         """Returns the ids of the skipped downstreams that a replay would open again."""
-        answer = self.transport.post(f"/v1/executions/{id}/replay", {"dry_run": True})
+        answer = self._transport.post(f"/v1/executions/{id}/replay", {"dry_run": True})
         return cast("builtins.list[str]", answer["would_reopen"])
 
     def reschedule(self, id: str, when: Seconds | datetime, *, if_version: int | None = None) -> types.Execution:
@@ -124,11 +124,11 @@ class Executions:
     ) -> types.SendSignalAnswer:
         """Sends a signal. It is kept until a wait takes it."""
         body = present({"name": name, "source": source, "idempotency_key": idempotency_key})
-        answer = self.transport.post(f"/v1/executions/{id}/signals", {**body, "payload": payload})
+        answer = self._transport.post(f"/v1/executions/{id}/signals", {**body, "payload": payload})
         return cast(types.SendSignalAnswer, answer)
 
     def _all(self, path: str) -> Any:
-        return list(self.transport.pages(path, {"limit": 500}))
+        return list(self._transport.pages(path, {"limit": 500}))
 
     def steps(self, id: str) -> builtins.list[types.Step]:
         """Returns the durable steps, in the order of their start."""
@@ -156,12 +156,12 @@ class Executions:
 
     def upstreams(self, id: str) -> Generator[types.Relative, None, None]:
         """Yields the upstreams with their results, also large ones."""
-        for item in self.transport.pages(f"/v1/executions/{id}/upstreams", {"limit": 500}):
+        for item in self._transport.pages(f"/v1/executions/{id}/upstreams", {"limit": 500}):
             yield cast(types.Relative, item)
 
     def children(self, id: str) -> Generator[types.Relative, None, None]:
         """Yields the children with their results, also large ones."""
-        for item in self.transport.pages(f"/v1/executions/{id}/children", {"limit": 500}):
+        for item in self._transport.pages(f"/v1/executions/{id}/children", {"limit": 500}):
             yield cast(types.Relative, item)
 
     def frames(
@@ -176,7 +176,7 @@ class Executions:
         found: builtins.list[types.Frame] = []
         while True:
             params = {"attempt": attempt, "after": after, "mode": mode, "limit": 500}
-            page = self.transport.get(f"/v1/executions/{id}/stream", params)
+            page = self._transport.get(f"/v1/executions/{id}/stream", params)
             found.extend(page["items"])
             if page["next_cursor"] is None:
                 return found
@@ -193,7 +193,7 @@ class Executions:
         """Yields the frames of an attempt as they come, until the attempt has ended. Default: the latest attempt."""
         params = {"attempt": attempt, "mode": mode}
         last = None if after is None else str(after)
-        stream = resumed(self.transport, f"/v1/executions/{id}/stream/tail", params, last)
+        stream = resumed(self._transport, f"/v1/executions/{id}/stream/tail", params, last)
         with closing(stream) as messages:
             for kind, data in messages:
                 if kind == "closed":
@@ -202,7 +202,7 @@ class Executions:
 
     def summary(self, id: str) -> types.Summary:
         """Returns the document into which summary frames were merged."""
-        return cast(types.Summary, self.transport.get(f"/v1/executions/{id}/summary"))
+        return cast(types.Summary, self._transport.get(f"/v1/executions/{id}/summary"))
 
     def bulk(
         self,
@@ -216,7 +216,7 @@ class Executions:
         """Applies an action, such as `{"type": "cancel"}`, to up to 10 000 executions."""
         body: dict[str, Any] = {"action": action, "ids": ids, "all": all or None, "dry_run": dry_run}
         body["filter"] = None if filter is None else filter_fields(filter)
-        return cast(types.ActOnExecutionsAnswer, self.transport.post("/v1/executions/bulk", present(body)))
+        return cast(types.ActOnExecutionsAnswer, self._transport.post("/v1/executions/bulk", present(body)))
 
 
 def filter_fields(filter: ExecutionFilter) -> dict[str, Any]:

@@ -1,20 +1,42 @@
 # Generated from client/resources.py by scripts/generate.py.
 """Lanes, quotas, budgets, schedules, webhooks, waitpoints and bulk jobs: `client.lanes`, `client.budgets`, …
 
-The fields of `put` and `patch` are those of the HTTP API. Where a field is named `…_ms`, it is in milliseconds.
+The fields of `put` and `patch` are those of the HTTP API, with durations in seconds or as a `timedelta`.
 """
 
 from __future__ import annotations
 
 import builtins
 from collections.abc import Generator, Mapping
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from urllib.parse import quote
 
 from .. import types
+from ..configurations import (
+    BudgetOptions,
+    BudgetPatch,
+    LaneOptions,
+    Limit,
+    QuotaOptions,
+    ScheduleOptions,
+    SchedulePatch,
+    WebhookOptions,
+    WebhookPatch,
+    wire_fields,
+)
+from ..flow import Flow
+from ..submission import Submission
+from ..values import Seconds, milliseconds
 from .transport import Transport
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from typing_extensions import Unpack
+
 T = TypeVar("T")
+
+PutWebhookAnswer = types.PutWebhookAnswer
 
 
 class Collection(Generic[T]):
@@ -37,13 +59,11 @@ class Collection(Generic[T]):
         """Returns one, with its current use."""
         return cast(T, self._transport.get(self._address(name)))
 
-    def put(self, name: str, **fields: Any) -> T:
-        """Creates or replaces one."""
-        return cast(T, self._transport.call("PUT", self._address(name), fields))
+    def _put(self, name: str, fields: Mapping[str, Any]) -> T:
+        return cast(T, self._transport.call("PUT", self._address(name), wire_fields(fields)))
 
-    def patch(self, name: str, **fields: Any) -> T:
-        """Changes only the given fields; None lifts a limit."""
-        return cast(T, self._transport.call("PATCH", self._address(name), fields))
+    def _patch(self, name: str, fields: Mapping[str, Any]) -> T:
+        return cast(T, self._transport.call("PATCH", self._address(name), wire_fields(fields)))
 
     def delete(self, name: str) -> None:
         """Removes one."""
@@ -51,9 +71,17 @@ class Collection(Generic[T]):
 
 
 class Lanes(Collection[types.Lane]):
-    """The queues. Fields: `state`, `concurrency`, `rate`, `weight`."""
+    """The queues."""
 
     path = "lanes"
+
+    def put(self, name: str, **fields: Unpack[LaneOptions]) -> types.Lane:
+        """Creates or replaces one."""
+        return self._put(name, fields)
+
+    def patch(self, name: str, **fields: Unpack[LaneOptions]) -> types.Lane:
+        """Changes only the given fields; None removes one."""
+        return self._patch(name, fields)
 
     def pause(self, name: str) -> types.PauseLaneAnswer:
         """Lets nothing more start."""
@@ -65,15 +93,31 @@ class Lanes(Collection[types.Lane]):
 
 
 class Quotas(Collection[types.Quota]):
-    """Limits that executions name. Fields: `rate`, `concurrency`."""
+    """Limits that executions name."""
 
     path = "quotas"
 
+    def put(self, name: str, **fields: Unpack[QuotaOptions]) -> types.Quota:
+        """Creates or replaces one."""
+        return self._put(name, fields)
+
+    def patch(self, name: str, **fields: Unpack[QuotaOptions]) -> types.Quota:
+        """Changes only the given fields; None removes one."""
+        return self._patch(name, fields)
+
 
 class Budgets(Collection[types.Budget]):
-    """Limits of spending. Fields: `limits`, `scope`, `period_ms`, `on_hard`."""
+    """Limits of spending."""
 
     path = "budgets"
+
+    def put(self, name: str, *, limits: Mapping[str, Limit], **fields: Unpack[BudgetOptions]) -> types.Budget:
+        """Creates or replaces one."""
+        return self._put(name, {**fields, "limits": limits})
+
+    def patch(self, name: str, **fields: Unpack[BudgetPatch]) -> types.Budget:
+        """Changes only the given fields; None removes one."""
+        return self._patch(name, fields)
 
     def usage(
         self,
@@ -93,9 +137,19 @@ class Budgets(Collection[types.Budget]):
 
 
 class Schedules(Collection[types.Schedule]):
-    """Submissions by cron or interval. Fields: `cron`, `time_zone`, `interval_ms`, `submit`, `overlap`, `catch_up`."""
+    """Submissions by cron or interval: `put("nightly", cron="0 2 * * *", submit=Submission(report, "Europe"))`."""
 
     path = "schedules"
+
+    def put(
+        self, name: str, *, submit: Submission | Flow | Mapping[str, Any], **fields: Unpack[ScheduleOptions]
+    ) -> types.Schedule:
+        """Creates or replaces one."""
+        return self._put(name, {**fields, "submit": submit})
+
+    def patch(self, name: str, **fields: Unpack[SchedulePatch]) -> types.Schedule:
+        """Changes only the given fields; None removes one."""
+        return self._patch(name, fields)
 
     def run(self, name: str) -> types.RunScheduleAnswer:
         """Submits once, now."""
@@ -113,9 +167,19 @@ class Schedules(Collection[types.Schedule]):
 
 
 class Webhooks(Collection[types.Webhook]):
-    """Events sent to a URL. Fields: `url`, `types`, `filter`, `paused`. The first `put` returns the `secret`."""
+    """Events sent to a URL. The first `put` returns the `secret`, with which `selvedge.webhooks.verify` checks them."""
 
     path = "webhooks"
+
+    def put(
+        self, name: str, *, url: str, types: Sequence[str], **fields: Unpack[WebhookOptions]
+    ) -> PutWebhookAnswer:
+        """Creates or replaces one. The answer to the creation has its secret, this once."""
+        return cast(PutWebhookAnswer, self._put(name, {**fields, "url": url, "types": types}))
+
+    def patch(self, name: str, **fields: Unpack[WebhookPatch]) -> types.Webhook:
+        """Changes only the given fields; None removes one."""
+        return self._patch(name, fields)
 
     def deliveries(self, name: str, **filters: Any) -> Generator[types.ListDeliveriesAnswerItemsItem, None, None]:
         """Yields the deliveries, newest first."""
@@ -127,10 +191,15 @@ class Webhooks(Collection[types.Webhook]):
         path = self._address(name, f"/deliveries/{quote(delivery, safe='')}/replay")
         return cast(types.ReplayDeliveryAnswer, self._transport.post(path))
 
-    def rotate_secret(self, name: str, grace_ms: int = 0) -> types.RotateWebhookSecretAnswer:
+    def rotate_secret(self, name: str, *, grace: Seconds = 0) -> types.RotateWebhookSecretAnswer:
         """Returns a new secret. The old one signs, too, for the grace period."""
         path = self._address(name, "/rotate-secret")
-        return cast(types.RotateWebhookSecretAnswer, self._transport.post(path, {"grace_ms": grace_ms}))
+        body = {"grace_ms": milliseconds(grace)}
+        return cast(types.RotateWebhookSecretAnswer, self._transport.post(path, body))
+
+    def test(self, name: str) -> types.TestWebhookAnswer:
+        """Sends the event `webhook.test` now, also to a paused webhook, and returns what the receiver answered."""
+        return cast(types.TestWebhookAnswer, self._transport.post(self._address(name, "/test")))
 
 
 class Waitpoints:
@@ -175,13 +244,11 @@ class Waitpoints:
         path = f"/v1/waitpoints/{id}/look"
         return cast(types.LookAtWaitpointAnswer, self._transport.post(path, {"token": token}))
 
-    def reissue(self, id: str, expires_ms: int | None = None) -> types.ReissueWaitpointAnswer:
-        """Returns a new token; the old one ends."""
+    def reissue(self, id: str, *, expires: Seconds | None = None) -> types.ReissueWaitpointAnswer:
+        """Returns a new token; the old one ends. Default: it does not expire."""
         path = f"/v1/waitpoints/{id}/reissue"
-        return cast(
-            types.ReissueWaitpointAnswer,
-            self._transport.post(path, present({"expires_ms": expires_ms})),
-        )
+        body = {} if expires is None else {"expires_ms": milliseconds(expires)}
+        return cast(types.ReissueWaitpointAnswer, self._transport.post(path, body))
 
     def revoke(self, id: str) -> types.RevokeWaitpointAnswer:
         """Ends the token."""

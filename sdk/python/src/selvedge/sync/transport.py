@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 
 from ..errors import Problem, problem
-from ..http import Pool, Settings, backoff, connection_failed, is_certificate_error
+from ..http import Pool, Servers, Settings, backoff, connection_failed, is_certificate_error
 from ..values import dumps
 
 RETRIED = (429, 503)
@@ -30,6 +30,7 @@ class Transport:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._pool = Pool(settings)
+        self._servers = Servers(settings.servers)
 
     def close(self) -> None:
         """Closes the connections."""
@@ -66,13 +67,15 @@ class Transport:
         deadline = clock.monotonic() + (self.settings.retry_for if retry_for is None else retry_for)
         attempt = 0
         while True:
-            delay = backoff(attempt)
+            # The other servers are tried at once.
+            delay = 0.0 if 0 < attempt < len(self._servers) else backoff(attempt)
             attempt += 1
+            server = self._servers.current
             try:
                 client = self._pool.get()
                 answer = client.request(
                     method,
-                    path,
+                    server + path,
                     content=content,
                     params=query,
                     headers=headers,
@@ -82,7 +85,8 @@ class Transport:
                     return json.loads(answer.content) if answer.content else None
             except (httpx.RequestError, ValueError) as error:
                 # ValueError: something between the client and the server has answered in its place.
-                failure: Exception = connection_failed(self.settings.server, error)
+                failure: Exception = connection_failed(server, error)
+                self._servers.leave(server)
                 if is_certificate_error(error):
                     raise failure from error
                 failure.__cause__ = error
@@ -99,7 +103,7 @@ class Transport:
 
     def text(self, path: str, params: Mapping[str, Any]) -> str:
         """Reads a text that is not JSON."""
-        answer = self._pool.get().get(path, params=dict(params))
+        answer = self._pool.get().get(self._servers.current + path, params=dict(params))
         if answer.status_code >= 400:
             raise read_problem(answer.status_code, answer.content)
         return answer.text
@@ -123,10 +127,15 @@ class Transport:
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last_id} if last_id else {})}
         query = {name: value for name, value in params.items() if value is not None}
         timeout = httpx.Timeout(self.settings.timeout, read=60.0)
-        with self._pool.get().stream("GET", path, params=query, headers=headers, timeout=timeout) as answer:
-            if answer.status_code >= 400:
-                raise read_problem(answer.status_code, answer.read())
-            yield answer.iter_lines()
+        server, client = self._servers.current, self._pool.get()
+        try:
+            with client.stream("GET", server + path, params=query, headers=headers, timeout=timeout) as answer:
+                if answer.status_code >= 400:
+                    raise read_problem(answer.status_code, answer.read())
+                yield answer.iter_lines()
+        except httpx.RequestError:
+            self._servers.leave(server)
+            raise
 
 
 def read_problem(status: int, content: bytes) -> Problem:

@@ -1,6 +1,7 @@
 """The worker, and what its handlers use."""
 
 from .approval import Approval, Vote
+from .cancellation import Cancellation, SyncCancellation
 from .context import Context
 from .runner import Item
 from .signals import Child, Signal, Until, Usage, Waitpoint, WaitResult
@@ -9,10 +10,12 @@ from .worker import Worker
 
 __all__ = [
     "Approval",
+    "Cancellation",
     "Child",
     "Context",
     "Item",
     "Signal",
+    "SyncCancellation",
     "SyncContext",
     "Until",
     "Usage",

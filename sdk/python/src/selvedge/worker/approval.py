@@ -62,8 +62,8 @@ async def run_approval(
         tracker.make_optional(f"{full_name}/ask/")
     else:
         await _ask_all(context, name, full_name, people, ask, prompt)
-    agreed = Until.count(needed, [f"{full_name}/{person}" for person in people], "sources")
-    declined = Until.count(len(people) - needed + 1, [reject], "sources")
+    agreed = Until.sources(needed, [f"{full_name}/{person}" for person in people])
+    declined = Until.sources(len(people) - needed + 1, [reject])
     waited = await context.wait(name, Until.any(agreed, declined), timeout=timeout)
     votes = [Vote(signal.source, signal.name != reject, signal.payload) for signal in waited.signals]
     if waited.resumed_by == "condition":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ from .. import types
 from ..client import Client
 from ..errors import AttemptOver, Conflict, NotFound, Problem, StaleLease
 from ..values import dumps
+from .cancellation import Flag
 from .leases import Fence, Lease, Leases, fence_fields
 from .reporter import Reporter, Result
 from .tracker import Stopped, Tracker
@@ -48,8 +48,7 @@ class Attempt:
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self.tracker = Tracker(claim["steps"], self._suspend)
-        self.cancelled = asyncio.Event()
-        self.cancelled_in_thread = threading.Event()
+        self.cancelled = Flag()
         self.task: asyncio.Task[None] | None = None
         """The task of the handler. None for an item of a batch, which shares its handler with others."""
         self.cancel_grace = 0.0
@@ -122,7 +121,6 @@ class Attempt:
             self.paused = True
             self._leases.stop_renewing(self.fence)
             self.cancelled.set()
-            self.cancelled_in_thread.set()
         else:
             self._loop.call_soon(self.lose, f"a budget is used up, and the execution ended as {state}")
 
@@ -150,7 +148,6 @@ class Attempt:
         self.stopping = True
         self._end_of_stop = op
         self.cancelled.set()
-        self.cancelled_in_thread.set()
         if self.task is None:
             self.end(op)
             return
@@ -198,12 +195,12 @@ class Attempt:
 
     def _on_lost(self, reason: str) -> None:
         """Called by the thread of the heartbeats."""
-        self.cancelled_in_thread.set()
+        self.cancelled.in_thread.set()
         self._loop.call_soon_threadsafe(self.lose, reason)
 
     def _on_cancel(self) -> None:
         """Called by the thread of the heartbeats."""
-        self.cancelled_in_thread.set()
+        self.cancelled.in_thread.set()
         self._loop.call_soon_threadsafe(self.request_cancel)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 from ..client import Client
 from ..conversion import REFUSALS, Converter, converter
-from ..errors import Permanent, Problem
+from ..errors import ControlFlow, Permanent, Problem
 from ..flow import Flow
 from ..hints import of_result
 from ..options import SpawnOptions
@@ -24,6 +24,7 @@ from .approval import Approval, Ask, run_approval
 from .attempt import Attempt, refuses_content
 from .branches import Branch, Group, run_all, run_race
 from .calls import call
+from .cancellation import Cancellation
 from .relatives import Upstream
 from .signals import Child, Condition, Signal, Until, Usage, Waitpoint, WaitResult, read_wait
 from .waitpoints import create_waitpoints
@@ -125,9 +126,9 @@ class Context:
         return self._attempt.client
 
     @property
-    def cancelled(self) -> asyncio.Event:
-        """Set when the execution should stop: its cancel was requested, or its lease is lost."""
-        return self._attempt.cancelled
+    def cancelled(self) -> Cancellation:
+        """True once the execution should stop: its cancel was requested, or its lease is lost."""
+        return Cancellation(self._attempt.cancelled)
 
     # Steps
 
@@ -163,7 +164,7 @@ class Context:
                 token = usage_of_step.set(usage)
                 try:
                     result = await call(function, *arguments, **named)
-                except Exception:
+                except (Exception, ControlFlow):
                     if usage:
                         await self._attempt.report(*usage)
                     raise
@@ -335,7 +336,7 @@ class Context:
 
     async def spawn_flow(self, flow: Flow, *, detach: bool = False) -> dict[str, str]:
         """Adds several children with edges between them, and returns their ids by name."""
-        op = self._attempt.encode("spawn", {**flow.graph(), "detach": detach})
+        op = self._attempt.encode("spawn", {**flow._graph(), "detach": detach})
         (result,) = await self._attempt.report(op)
         return cast("dict[str, str]", result["executions"])
 

@@ -185,7 +185,7 @@ class Driver:
             try:
                 headers = {"Idempotency-Key": key}
                 path = f"{self._path}/claim"
-                answer = await self._client.transport.call(
+                answer = await self._client._transport.call(
                     "POST", path, request, headers=headers, wait=CLAIM_WAIT, retry_for=0
                 )
                 self._reporter.successes += 1
@@ -299,7 +299,7 @@ class Driver:
             return
         params = {"incarnation": self._incarnation}
         try:
-            await self._client.transport.call("DELETE", self._path, params=params, retry_for=RELEASE_TIMEOUT)
+            await self._client._transport.call("DELETE", self._path, params=params, retry_for=RELEASE_TIMEOUT)
         except (ConnectionFailed, Unavailable) as error:
             log.warning("the departure was not reported; remaining leases will expire: %s", error)
         except Problem:

@@ -109,7 +109,7 @@ class Heartbeat:
             "wait_ms": int(min(wait, 60.0) * 1000),
             "incarnation": self._incarnation,
         }
-        return await self._client.transport.call("POST", self._path, body, wait=wait, retry_for=0)
+        return await self._client._transport.call("POST", self._path, body, wait=wait, retry_for=0)
 
     def _process(self, answer: Any) -> bool:
         for lost in answer["lost"]:

@@ -125,7 +125,7 @@ class Reporter:
         failures = 0
         while True:
             try:
-                answer = await self._client.transport.call("POST", self._path, body, retry_for=0)
+                answer = await self._client._transport.call("POST", self._path, body, retry_for=0)
                 self.successes += 1
                 return answer
             except (ConnectionFailed, Problem) as error:

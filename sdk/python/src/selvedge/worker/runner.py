@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from ..conversion import REFUSALS
-from ..errors import Delay, Permanent, Release, Retry, headline
+from ..errors import Cancelled, Delay, Permanent, Release, Retry, headline
 from ..options import delay
 from ..task import Task
 from ..values import dumps, milliseconds
@@ -76,7 +76,7 @@ class Item(Generic[T]):
     @property
     def cancelled(self) -> bool:
         """True if the execution should stop: its cancel was requested, or its lease is lost."""
-        return self._attempt.cancelled_in_thread.is_set()
+        return self._attempt.cancelled.in_thread.is_set()
 
     def complete(self, result: Any = None) -> None:
         """Completes the execution. A result that is not JSON or too large fails it."""
@@ -141,7 +141,8 @@ def complete(attempt: Attempt, result: Any) -> bytes:
 
 def failure(attempt: Attempt, error: BaseException) -> bytes:
     """Returns the operation that reports an exception of a handler."""
-    if isinstance(error, asyncio.CancelledError):
+    error = _alone(error)
+    if isinstance(error, (asyncio.CancelledError, Cancelled)):
         if attempt.cancel_requested:
             return attempt.encode("cancelled", {})
         return _fail(attempt, "the handler was cancelled", "transient")
@@ -160,6 +161,12 @@ def failure(attempt: Attempt, error: BaseException) -> bytes:
     if isinstance(error, SystemExit):
         return _fail(attempt, f"the handler called sys.exit({error.code!r})", "transient")
     return _fail(attempt, headline(error), "transient")
+
+
+def _alone(error: BaseException) -> BaseException:
+    """Returns the exception of a group that has only one, as `asyncio.TaskGroup` raises."""
+    inner: Sequence[BaseException] = getattr(error, "exceptions", ())
+    return _alone(inner[0]) if len(inner) == 1 else error
 
 
 def _fail(attempt: Attempt, message: str, kind: str, fields: dict[str, Any] | None = None) -> bytes:

@@ -22,11 +22,19 @@ class Until:
         return {"signal": name}
 
     @staticmethod
-    def count(
-        n: int, of: Iterable[str], distinct: Literal["signals", "waitpoints", "sources"] = "signals"
-    ) -> Condition:
-        """`n` of these signals, with different names, waitpoints or sources."""
-        return {"count": {"n": n, "of": list(of), "distinct": distinct}}
+    def signals(n: int, of: Iterable[str]) -> Condition:
+        """Signals of `n` different names among these."""
+        return _count(n, of, "signals")
+
+    @staticmethod
+    def waitpoints(n: int, of: Iterable[str]) -> Condition:
+        """Deliveries through `n` different waitpoints among these."""
+        return _count(n, of, "waitpoints")
+
+    @staticmethod
+    def sources(n: int, of: Iterable[str]) -> Condition:
+        """A signal with one of these names from `n` different sources."""
+        return _count(n, of, "sources")
 
     @staticmethod
     def after(duration: Seconds) -> Condition:
@@ -57,6 +65,10 @@ class Until:
     def all(*conditions: Condition) -> Condition:
         """All of the conditions."""
         return {"all": list(conditions)}
+
+
+def _count(n: int, of: Iterable[str], distinct: str) -> Condition:
+    return {"count": {"n": n, "of": list(of), "distinct": distinct}}
 
 
 @dataclass(frozen=True)

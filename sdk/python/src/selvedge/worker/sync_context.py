@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
@@ -19,6 +18,7 @@ from ..task import TaskType
 from ..values import Seconds
 from .approval import Approval, Ask
 from .calls import in_thread
+from .cancellation import SyncCancellation
 from .context import Context
 from .signals import Child, Condition, Signal, Usage, Waitpoint, WaitResult
 from .tracker import Stopped
@@ -37,7 +37,7 @@ class SyncUpstream(Mapping[str, Any]):
 
     def __init__(self, context: SyncContext) -> None:
         self._context = context
-        self._upstream = context.context.upstream
+        self._upstream = context._context.upstream
         self.refs = self._upstream.refs
         self.outcomes = self._upstream.outcomes
 
@@ -57,7 +57,7 @@ class SyncContext:
     """The attempt that a plain function runs, or a branch of it."""
 
     def __init__(self, context: Context, loop: asyncio.AbstractEventLoop) -> None:
-        self.context = context
+        self._context = context
         self._loop = loop
         self._pending: set[concurrent.futures.Future[Any]] = set()
         self._stopped = False
@@ -75,17 +75,17 @@ class SyncContext:
         self.upstream = SyncUpstream(self)
 
     @property
-    def cancelled(self) -> threading.Event:
-        """Set when the execution should stop: its cancel was requested, or its lease is lost."""
-        return self.context._attempt.cancelled_in_thread
+    def cancelled(self) -> SyncCancellation:
+        """True once the execution should stop: its cancel was requested, or its lease is lost."""
+        return SyncCancellation(self._context._attempt.cancelled)
 
     def step_key(self, name: str) -> str:
         """Returns a key for the effect of the step of this name in this branch, like `Context.step_key`."""
-        return self.context.step_key(name)
+        return self._context.step_key(name)
 
     def _call(self, operation: Coroutine[Any, Any, T]) -> T:
         """Runs an operation in the event loop. The thread counts as idle meanwhile."""
-        tracker = self.context._attempt.tracker
+        tracker = self._context._attempt.tracker
 
         async def run() -> T:
             tracker.end()
@@ -121,35 +121,35 @@ class SyncContext:
 
     def step(self, name: str, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
         """Runs a function once and records its result. See `Context.step`."""
-        return self._call(self.context.step(name, function, *arguments, **named))
+        return self._call(self._context.step(name, function, *arguments, **named))
 
     def allow_vanished_steps(self) -> None:
         """Lets this attempt return without every recorded step."""
-        self.context.allow_vanished_steps()
+        self._context.allow_vanished_steps()
 
     def sleep(self, name: str, duration: Seconds) -> None:
         """Sleeps without holding a worker. See `Context.sleep`."""
-        self._call(self.context.sleep(name, duration))
+        self._call(self._context.sleep(name, duration))
 
     def sleep_until(self, name: str, time: datetime) -> None:
         """Sleeps until a time, without holding a worker."""
-        self._call(self.context.sleep_until(name, time))
+        self._call(self._context.sleep_until(name, time))
 
     def wait_for_signal(self, signal: str, *, timeout: Seconds | None = None, name: str | None = None) -> Signal | None:
         """Waits for a signal. See `Context.wait_for_signal`."""
-        return self._call(self.context.wait_for_signal(signal, timeout=timeout, name=name))
+        return self._call(self._context.wait_for_signal(signal, timeout=timeout, name=name))
 
     def wait(self, name: str, until: Condition, *, timeout: Seconds | None = None) -> WaitResult:
         """Waits until a condition holds. See `Context.wait`."""
-        return self._call(self.context.wait(name, until, timeout=timeout))
+        return self._call(self._context.wait(name, until, timeout=timeout))
 
     def join(self, name: str = "join") -> dict[str, Child]:
         """Waits for the end of all children. See `Context.join`."""
-        return self._call(self.context.join(name))
+        return self._call(self._context.join(name))
 
     def waitpoint(self, name: str, **options: Any) -> Waitpoint:
         """Creates a waitpoint. See `Context.waitpoint`."""
-        return self._call(self.context.waitpoint(name, **options))
+        return self._call(self._context.waitpoint(name, **options))
 
     def approval(
         self,
@@ -162,16 +162,16 @@ class SyncContext:
         prompt: str | None = None,
     ) -> Approval:
         """Asks several people. See `Context.approval`."""
-        found = self.context.approval(name, of=of, ask=ask, at_least=at_least, timeout=timeout, prompt=prompt)
+        found = self._context.approval(name, of=of, ask=ask, at_least=at_least, timeout=timeout, prompt=prompt)
         return self._call(found)
 
     def race(self, name: str, branches: Mapping[str, Callable[[SyncContext], T]]) -> T:
         """Runs branches in threads, and returns the result of the first that ends. See `Context.race`."""
-        return self._call(self.context.race(name, {each: self._branch(run) for each, run in branches.items()}))
+        return self._call(self._context.race(name, {each: self._branch(run) for each, run in branches.items()}))
 
     def all(self, name: str, branches: Mapping[str, Callable[[SyncContext], T]]) -> dict[str, T]:
         """Runs branches in threads until all have ended. See `Context.all`."""
-        return self._call(self.context.all(name, {each: self._branch(run) for each, run in branches.items()}))
+        return self._call(self._context.all(name, {each: self._branch(run) for each, run in branches.items()}))
 
     def _branch(self, function: Callable[[SyncContext], T]) -> Callable[[Context], Coroutine[Any, Any, T]]:
         async def branch(context: Context) -> T:
@@ -188,11 +188,11 @@ class SyncContext:
 
     def spawn(self, kind: Any, input: Any = None, **options: Unpack[SpawnOptions]) -> str:
         """Adds a child. See `Context.spawn`."""
-        return self._call(self.context.spawn(kind, input, **options))
+        return self._call(self._context.spawn(kind, input, **options))
 
     def spawn_flow(self, flow: Flow, *, detach: bool = False) -> dict[str, str]:
         """Adds several children. See `Context.spawn_flow`."""
-        return self._call(self.context.spawn_flow(flow, detach=detach))
+        return self._call(self._context.spawn_flow(flow, detach=detach))
 
     def frame(
         self,
@@ -203,19 +203,19 @@ class SyncContext:
         correlation_id: str | None = None,
     ) -> None:
         """Appends to the stream. See `Context.frame`."""
-        self._call(self.context.frame(data, kind, mode=mode, correlation_id=correlation_id))
+        self._call(self._context.frame(data, kind, mode=mode, correlation_id=correlation_id))
 
     def summarise(self, patch: Mapping[str, Any]) -> None:
         """Applies a JSON merge patch to the summary. See `Context.summarise`."""
-        self._call(self.context.summarise(patch))
+        self._call(self._context.summarise(patch))
 
     def progress(self, percent: float | None = None, message: str | None = None) -> None:
         """Reports progress. See `Context.progress`."""
-        self._call(self.context.progress(percent, message))
+        self._call(self._context.progress(percent, message))
 
     def usage(self, budget: str, *, dedup_key: str | None = None, **amounts: float) -> Usage:
         """Counts spending on a budget. See `Context.usage`."""
-        return self._call(self.context.usage(budget, dedup_key=dedup_key, **amounts))
+        return self._call(self._context.usage(budget, dedup_key=dedup_key, **amounts))
 
 
 async def run_in_thread(context: Context, bind: Callable[[SyncContext], Callable[[], T]]) -> T:

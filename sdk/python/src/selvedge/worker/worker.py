@@ -13,7 +13,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from ..client import Client
-from ..http import Settings
 from ..sync import Client as SyncClient
 from ..task import Fields, Task, TaskType
 from ..values import Seconds, milliseconds
@@ -227,12 +226,8 @@ def _asynchronous(client: Client | SyncClient | None) -> Client:
     """Returns an asynchronous client with the same settings."""
     if isinstance(client, Client):
         return client
-    settings: Settings = (client or Client()).settings
-    return Client(
-        settings.server,
-        settings.key,
-        namespace=settings.namespace,
-        timeout=settings.timeout,
-        retry_for=settings.retry_for,
-        **settings.options,
-    )
+    if client is None:
+        return Client()
+    found = Client()
+    found._use(client._settings)
+    return found
