@@ -15,12 +15,15 @@ from typing_extensions import assert_type
 
 from selvedge import (
     Cancellation,
+    Child,
     Client,
     Context,
     Flow,
     FlowResult,
     Item,
+    ReceivedSignal,
     Run,
+    SignalType,
     Submission,
     SyncContext,
     Task,
@@ -203,3 +206,28 @@ async def a_cancellation_is_a_truth_value_that_can_be_awaited(ctx: Context, plai
     await ctx.cancelled.wait()
     assert_type(plain.cancelled.wait(1), bool)
     assert_type(bool(plain.cancelled), bool)
+
+
+PAID = SignalType("paid", Receipt)
+
+
+async def the_payload_of_a_signal_is_checked_and_known(ctx: Context, plain: SyncContext) -> None:
+    assert_type(await ctx.wait_for_signal(PAID, timeout=1), ReceivedSignal[Receipt] | None)
+    assert_type(await ctx.wait_for_signal("paid"), ReceivedSignal[Any] | None)
+    assert_type(plain.wait_for_signal(PAID), ReceivedSignal[Receipt] | None)
+    await client.signal("id", PAID, Receipt(1), source="bank")
+    await client.signal("id", PAID, "text")  # type: ignore
+    await client.signal("id", PAID)  # type: ignore
+    await client.run("id").signal(PAID, Receipt(1))
+    await client.run("id").signal(PAID, 1)  # type: ignore
+    await client.run("id").signal("paid", {"anything": 1}, sourc="x")  # type: ignore
+
+
+async def the_results_of_relatives_have_the_types_that_are_asked_for(
+    ctx: Context, plain: SyncContext, child: Child
+) -> None:
+    assert_type(ctx.upstream.get("sum", int), int)
+    assert_type(await ctx.upstream.fetch("sum", Receipt), Receipt)
+    assert_type(plain.upstream.get("sum", list[int]), list[int])
+    assert_type(ctx.upstream.get("sum"), Any)
+    assert_type(child.get(Receipt), Receipt)

@@ -40,6 +40,7 @@ from .errors import (
 )
 from .flow import Flow, Node, any_of, quorum
 from .options import RetryPolicy
+from .signal_type import SignalType
 from .sql import submit_in
 from .submission import Submission
 from .task import Fields, Task, TaskType, task_type
@@ -50,7 +51,7 @@ from .worker import (
     Child,
     Context,
     Item,
-    Signal,
+    ReceivedSignal,
     SyncCancellation,
     SyncContext,
     Until,
@@ -93,12 +94,13 @@ __all__ = [
     "Permanent",
     "Problem",
     "RateLimited",
+    "ReceivedSignal",
     "Release",
     "Retry",
     "RetryPolicy",
     "Run",
     "SelvedgeError",
-    "Signal",
+    "SignalType",
     "StaleLease",
     "Submission",
     "Superseded",

@@ -25,6 +25,7 @@ from selvedge import (
     Problem,
     Retry,
     RetryPolicy,
+    Submission,
     SyncContext,
     Until,
     Worker,

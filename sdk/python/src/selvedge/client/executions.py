@@ -6,10 +6,11 @@ import builtins
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, cast, overload
 
 from .. import types
 from ..options import delay
+from ..signal_type import SignalType
 from ..values import Seconds, milliseconds, timestamp
 from .resources import present
 from .streams import resumed
@@ -19,12 +20,22 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
+S = TypeVar("S")
+
+
 class CancelOptions(TypedDict, total=False):
     """The options of a cancel. With a grace period (seconds) the worker is asked first."""
 
     reason: str
     grace: Seconds
     if_version: int
+
+
+class SignalOptions(TypedDict, total=False):
+    """The options of a signal. Default source: the caller. The same idempotency key delivers once."""
+
+    source: str | None
+    idempotency_key: str | None
 
 
 class ExecutionFilter(TypedDict, total=False):
@@ -112,17 +123,20 @@ class Executions:
         """Resumes a suspended execution."""
         return await self._act(id, "resume", {})
 
+    @overload
     async def signal(
-        self,
-        id: str,
-        name: str,
-        payload: Any = None,
-        *,
-        source: str | None = None,
-        idempotency_key: str | None = None,
+        self, id: str, name: SignalType[S], payload: S, **options: Unpack[SignalOptions]
+    ) -> types.SendSignalAnswer: ...
+    @overload
+    async def signal(
+        self, id: str, name: str, payload: Any = None, **options: Unpack[SignalOptions]
+    ) -> types.SendSignalAnswer: ...
+
+    async def signal(
+        self, id: str, name: Any, payload: Any = None, **options: Unpack[SignalOptions]
     ) -> types.SendSignalAnswer:
         """Sends a signal. It is kept until a wait takes it."""
-        body = present({"name": name, "source": source, "idempotency_key": idempotency_key})
+        body = present({"name": name if isinstance(name, str) else name.name, **options})
         answer = await self._transport.post(f"/v1/executions/{id}/signals", {**body, "payload": payload})
         return cast(types.SendSignalAnswer, answer)
 

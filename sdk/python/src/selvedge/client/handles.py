@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from .. import types
 from ..conversion import Converter
 from ..errors import NotCompleted
+from ..signal_type import SignalType
 from ..values import Seconds
 
 if TYPE_CHECKING:
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
 
     from ..flow import Flow, Node
     from .client import Client
-    from .executions import CancelOptions
+    from .executions import CancelOptions, SignalOptions
 
 T = TypeVar("T")
+S = TypeVar("S")
 
 
 class Run(Generic[T]):
@@ -69,7 +71,16 @@ class Run(Generic[T]):
         """Moves its start."""
         return await self.client.reschedule(self.id, when)
 
-    async def signal(self, name: str, payload: Any = None, **options: Any) -> types.SendSignalAnswer:
+    @overload
+    async def signal(
+        self, name: SignalType[S], payload: S, **options: Unpack[SignalOptions]
+    ) -> types.SendSignalAnswer: ...
+    @overload
+    async def signal(
+        self, name: str, payload: Any = None, **options: Unpack[SignalOptions]
+    ) -> types.SendSignalAnswer: ...
+
+    async def signal(self, name: Any, payload: Any = None, **options: Unpack[SignalOptions]) -> types.SendSignalAnswer:
         """Sends it a signal."""
         return await self.client.signal(self.id, name, payload, **options)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from .. import types
 from ..conversion import Converter
 from ..errors import NotCompleted
+from ..signal_type import SignalType
 from ..values import Seconds
 
 if TYPE_CHECKING:
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
 
     from ..flow import Flow, Node
     from .client import Client
-    from .executions import CancelOptions
+    from .executions import CancelOptions, SignalOptions
 
 T = TypeVar("T")
+S = TypeVar("S")
 
 
 class Run(Generic[T]):
@@ -70,7 +72,16 @@ class Run(Generic[T]):
         """Moves its start."""
         return self.client.reschedule(self.id, when)
 
-    def signal(self, name: str, payload: Any = None, **options: Any) -> types.SendSignalAnswer:
+    @overload
+    def signal(
+        self, name: SignalType[S], payload: S, **options: Unpack[SignalOptions]
+    ) -> types.SendSignalAnswer: ...
+    @overload
+    def signal(
+        self, name: str, payload: Any = None, **options: Unpack[SignalOptions]
+    ) -> types.SendSignalAnswer: ...
+
+    def signal(self, name: Any, payload: Any = None, **options: Unpack[SignalOptions]) -> types.SendSignalAnswer:
         """Sends it a signal."""
         return self.client.signal(self.id, name, payload, **options)
 

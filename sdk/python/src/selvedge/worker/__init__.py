@@ -4,7 +4,7 @@ from .approval import Approval, Vote
 from .cancellation import Cancellation, SyncCancellation
 from .context import Context
 from .runner import Item
-from .signals import Child, Signal, Until, Usage, Waitpoint, WaitResult
+from .signals import Child, ReceivedSignal, Until, Usage, Waitpoint, WaitResult
 from .sync_context import SyncContext
 from .worker import Worker
 
@@ -14,7 +14,7 @@ __all__ = [
     "Child",
     "Context",
     "Item",
-    "Signal",
+    "ReceivedSignal",
     "SyncCancellation",
     "SyncContext",
     "Until",

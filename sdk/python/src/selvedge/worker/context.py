@@ -18,6 +18,7 @@ from ..errors import ControlFlow, Permanent, Problem
 from ..flow import Flow
 from ..hints import of_result
 from ..options import SpawnOptions
+from ..signal_type import SignalType
 from ..task import TaskType
 from ..values import Seconds, dumps, milliseconds
 from .approval import Approval, Ask, run_approval
@@ -26,7 +27,17 @@ from .branches import Branch, Group, run_all, run_race
 from .calls import call
 from .cancellation import Cancellation
 from .relatives import Upstream
-from .signals import Child, Condition, Signal, Until, Usage, Waitpoint, WaitResult, read_wait
+from .signals import (
+    Child,
+    Condition,
+    ReceivedSignal,
+    Until,
+    Usage,
+    Waitpoint,
+    WaitResult,
+    read_wait,
+    typed_signal,
+)
 from .waitpoints import create_waitpoints
 
 if TYPE_CHECKING:
@@ -89,6 +100,21 @@ class Context:
         return self._attempt.claim["execution"]["kind"]
 
     @property
+    def lane(self) -> str:
+        """The lane of the execution."""
+        return self._attempt.claim["execution"]["lane"]
+
+    @property
+    def flow_id(self) -> str | None:
+        """The id of the flow to which the execution belongs, if there is one."""
+        return self._attempt.claim["execution"]["flow_id"]
+
+    @property
+    def node(self) -> str | None:
+        """The name of the execution in its flow."""
+        return self._attempt.claim["execution"]["node"]
+
+    @property
     def tags(self) -> Mapping[str, str]:
         """The tags of the execution."""
         return self._attempt.claim["execution"]["tags"]
@@ -115,10 +141,10 @@ class Context:
         return {name: Child(name, child["outcome"], child["result"]) for name, child in found.items()}
 
     @property
-    def signals(self) -> Sequence[Signal]:
+    def signals(self) -> Sequence[ReceivedSignal[Any]]:
         """The signals that ended the latest suspension."""
         found = self._attempt.claim["signals"]
-        return [Signal(item["name"], item["payload"], item["source"], item["waitpoint"]) for item in found]
+        return [ReceivedSignal(item["name"], item["payload"], item["source"], item["waitpoint"]) for item in found]
 
     @property
     def client(self) -> Client:
@@ -219,16 +245,28 @@ class Context:
         """Sleeps until a time, without holding a worker."""
         await self._wait(name, "sleep", Until.at(time), None)
 
+    @overload
+    async def wait_for_signal(
+        self, signal: SignalType[T], *, timeout: Seconds | None = None, name: str | None = None
+    ) -> ReceivedSignal[T] | None: ...
+    @overload
     async def wait_for_signal(
         self, signal: str, *, timeout: Seconds | None = None, name: str | None = None
-    ) -> Signal | None:
+    ) -> ReceivedSignal[Any] | None: ...
+
+    async def wait_for_signal(
+        self, signal: str | SignalType[Any], *, timeout: Seconds | None = None, name: str | None = None
+    ) -> ReceivedSignal[Any] | None:
         """Waits for a signal, without holding a worker. Returns None after the timeout, or if an operator resumed it.
 
         A signal that came earlier counts if no other wait has taken it. `name` is the name of the step, by default that
-        of the signal; give one to wait for the same signal twice.
+        of the signal; give one to wait for the same signal twice. A `SignalType` converts the payload.
         """
-        waited = await self._wait(name or signal, "wait", Until.signal(signal), timeout)
-        return waited.signals[0] if waited.signals else None
+        default = signal if isinstance(signal, str) else signal.name
+        waited = await self._wait(name or default, "wait", Until.signal(signal), timeout)
+        if not waited.signals:
+            return None
+        return waited.signals[0] if isinstance(signal, str) else typed_signal(waited.signals[0], signal)
 
     async def wait(self, name: str, until: Condition, *, timeout: Seconds | None = None) -> WaitResult:
         """Waits until a condition holds, such as `Until.all(Until.signal("paid"), Until.signal("packed"))`."""
@@ -369,20 +407,23 @@ class Context:
             fields["message"] = message
         await self._attempt.report(self._attempt.encode("progress", fields))
 
-    async def usage(self, budget: str, *, dedup_key: str | None = None, **amounts: float) -> Usage:
-        """Counts spending on a budget, by dimension: `await ctx.usage("tokens", tokens=3120)`.
+    async def usage(
+        self, budget: str, amounts: Mapping[str, float] | None = None, /, *, dedup_key: str | None = None, **more: float
+    ) -> Usage:
+        """Counts spending on a budget, by dimension: `await ctx.usage("tokens", tokens=3120)`. Dimensions that are no
+        names in Python are given as a mapping.
 
         Within a step the usage is sent together with the record of the step, so that a breach does not lose the result
         that was paid for. Outside of one it is sent at once, and the answer says which limits are reached. If the
         budget suspends or fails the execution, the handler ends at its next durable operation; a result that it returns
         before that still counts. Each call counts, unless `dedup_key` was used before.
         """
-        fields = {"budget": budget, "usage": amounts, "dedup_key": dedup_key or str(uuid.uuid4())}
+        fields = {"budget": budget, "usage": {**(amounts or {}), **more}, "dedup_key": dedup_key or str(uuid.uuid4())}
         op = self._attempt.encode("usage", fields)
         deferred = usage_of_step.get()
         if deferred is not None:
             deferred.append(op)
-            return Usage([], None)
+            return Usage(None, None)
         (result,) = await self._attempt.report(op)
         return Usage(result.get("breached", []), result["state"])
 

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from ..flow import Flow
 from ..options import SpawnOptions
+from ..signal_type import SignalType
+from ..sync import Client as SyncClient
 from ..task import TaskType
 from ..values import Seconds
 from .approval import Approval, Ask
 from .calls import in_thread
 from .cancellation import SyncCancellation
 from .context import Context
-from .signals import Child, Condition, Signal, Usage, Waitpoint, WaitResult
+from .signals import Child, Condition, ReceivedSignal, Usage, Waitpoint, WaitResult
 from .tracker import Stopped
 
 if TYPE_CHECKING:
@@ -46,6 +48,17 @@ class SyncUpstream(Mapping[str, Any]):
             return self._context._call(self._upstream.fetch(node))
         return self._upstream[node]
 
+    @overload  # type: ignore[override]
+    def get(self, node: str, type: type[T], /) -> T: ...
+    @overload
+    def get(self, node: str, default: Any = None, /) -> Any: ...
+
+    def get(self, node: str, default: Any = None, /) -> Any:  # pyright: ignore
+        """Returns the result of an upstream. See `Upstream.get`."""
+        if node in self.refs:
+            self._context._call(self._upstream.fetch(node))
+        return self._upstream.get(node, default)
+
     def __iter__(self) -> Any:
         return iter({**dict.fromkeys(self._upstream), **dict.fromkeys(self.refs)})
 
@@ -66,6 +79,9 @@ class SyncContext:
         self.generation = context.generation
         self.idempotency_key = context.idempotency_key
         self.kind = context.kind
+        self.lane = context.lane
+        self.flow_id = context.flow_id
+        self.node = context.node
         self.tags = context.tags
         self.execution = context.execution
         self.traceparent = context.traceparent
@@ -78,6 +94,13 @@ class SyncContext:
     def cancelled(self) -> SyncCancellation:
         """True once the execution should stop: its cancel was requested, or its lease is lost."""
         return SyncCancellation(self._context._attempt.cancelled)
+
+    @property
+    def client(self) -> SyncClient:
+        """A client with the settings of the worker's, for calls about other executions."""
+        client = SyncClient()
+        client._use(self._context.client._settings)
+        return client
 
     def step_key(self, name: str) -> str:
         """Returns a key for the effect of the step of this name in this branch, like `Context.step_key`."""
@@ -135,7 +158,18 @@ class SyncContext:
         """Sleeps until a time, without holding a worker."""
         self._call(self._context.sleep_until(name, time))
 
-    def wait_for_signal(self, signal: str, *, timeout: Seconds | None = None, name: str | None = None) -> Signal | None:
+    @overload
+    def wait_for_signal(
+        self, signal: SignalType[T], *, timeout: Seconds | None = None, name: str | None = None
+    ) -> ReceivedSignal[T] | None: ...
+    @overload
+    def wait_for_signal(
+        self, signal: str, *, timeout: Seconds | None = None, name: str | None = None
+    ) -> ReceivedSignal[Any] | None: ...
+
+    def wait_for_signal(
+        self, signal: Any, *, timeout: Seconds | None = None, name: str | None = None
+    ) -> ReceivedSignal[Any] | None:
         """Waits for a signal. See `Context.wait_for_signal`."""
         return self._call(self._context.wait_for_signal(signal, timeout=timeout, name=name))
 
@@ -213,9 +247,11 @@ class SyncContext:
         """Reports progress. See `Context.progress`."""
         self._call(self._context.progress(percent, message))
 
-    def usage(self, budget: str, *, dedup_key: str | None = None, **amounts: float) -> Usage:
+    def usage(
+        self, budget: str, amounts: Mapping[str, float] | None = None, /, *, dedup_key: str | None = None, **more: float
+    ) -> Usage:
         """Counts spending on a budget. See `Context.usage`."""
-        return self._call(self._context.usage(budget, dedup_key=dedup_key, **amounts))
+        return self._call(self._context.usage(budget, amounts, dedup_key=dedup_key, **more))
 
 
 async def run_in_thread(context: Context, bind: Callable[[SyncContext], Callable[[], T]]) -> T:
