@@ -14,9 +14,9 @@
 //! Three things could break this argument:
 //!
 //! - A row becomes waiting with an older `ready_order`: an operator changed its priority, which moves it to another pair, or a gate
-//!   released it for the second time, which returns it to its place. The transaction that saves such a row
-//!   writes a new `generation` to the pair in `class_priorities`, and a claim uses a bound only with the generation it was found
-//!   with. Row and generation become visible together, on other servers too.
+//!   released it for the second time, which returns it to its place. The transaction that saves such a row writes a new revision (the
+//!   column `generation`) to the pair in `class_priorities`, and a claim uses a bound only with the revision it was found with. Row
+//!   and revision become visible together, on other servers too.
 //! - The clock steps back. Then all bounds are dropped, and none is raised until the transactions of that moment have ended. A margin,
 //!   by which bounds stay behind the settled time, covers steps that are too small to be noticed. Between the step and the next
 //!   refresh, which a claim starts, claims may miss new waiting rows: these are delayed, not lost.
@@ -50,8 +50,8 @@ statements! {
     FIND_FIRST_WAITING = "bounds/find_first_waiting";
 }
 
-/// Returns the position at which a claim starts in a class and priority: the bound of `pair` if it has the same generation,
-/// else the beginning. The bounds are $4; the sorted keys of their pairs are $2, their generations $3.
+/// Returns the position at which a claim starts in a class and priority: the bound of `pair` if it has the same revision,
+/// else the beginning. The bounds are $4; the sorted keys of their pairs are $2, their revisions $3.
 pub fn start_of_search() -> String {
     let key = format!("(pair.class * {PRIORITIES_PER_CLASS}::bigint + pair.priority)");
     format!(
@@ -65,7 +65,7 @@ pub fn start_of_search() -> String {
 /// Distance between the keys of two classes that follow each other, so that every priority fits in between.
 const PRIORITIES_PER_CLASS: i64 = 1 << 16;
 
-/// A pair to be written with what makes it new: a generation, or 0 to keep the one that is there.
+/// A pair to be written with what makes it new: a revision, or 0 to keep the one that is there.
 pub type Written = (Pair, i64);
 
 /// The bounds that a server has cached, by pair.
@@ -90,17 +90,17 @@ struct Remembered {
 
 #[derive(Clone, Copy)]
 struct Bound {
-    generation: i64,
+    revision: i64,
     from: i64,
 }
 
-/// The bounds of some classes, as statements take them: sorted keys, and beside them generations and bounds.
+/// The bounds of some classes, as statements take them: sorted keys, and beside them revisions and bounds.
 #[derive(Default)]
 pub struct Passed {
     /// Class and priority as one number.
     pub keys: Vec<i64>,
-    /// The generation a bound was found with.
-    pub generations: Vec<i64>,
+    /// The revision a bound was found with.
+    pub revisions: Vec<i64>,
     pub bounds: Vec<Micros>,
 }
 
@@ -159,7 +159,7 @@ impl Bounds {
             let remembered = self.remembered();
             written.retain(|pair, moved| *moved || !remembered.there.contains(pair));
         }
-        written.into_iter().map(|(pair, moved)| (pair, if moved { generation() } else { 0 })).collect()
+        written.into_iter().map(|(pair, moved)| (pair, if moved { revision() } else { 0 })).collect()
     }
 
     /// Records that a transaction which wrote these pairs has committed.
@@ -211,13 +211,13 @@ impl Bounds {
         let passed = self.remembered().passed(&classes);
         let classes: Vec<i32> = classes.into_iter().collect();
         let rows = client
-            .query(&statement, &[&classes, &passed.keys, &passed.generations, &passed.bounds])
+            .query(&statement, &[&classes, &passed.keys, &passed.revisions, &passed.bounds])
             .await
             .map_err(failure)?;
         let mut remembered = self.remembered();
         for row in &rows {
             let first = row.get::<_, Option<Micros>>(3).map_or(most, |first| first.0);
-            let bound = Bound { generation: row.get(2), from: first.min(most) };
+            let bound = Bound { revision: row.get(2), from: first.min(most) };
             remembered.raise(epoch, (row.get(0), row.get(1)), bound);
         }
         Ok(true)
@@ -239,7 +239,7 @@ impl Remembered {
         for class in classes {
             for (pair, bound) in self.bounds.range((*class, i16::MIN)..=(*class, i16::MAX)) {
                 passed.keys.push(key(*pair));
-                passed.generations.push(bound.generation);
+                passed.revisions.push(bound.revision);
                 passed.bounds.push(Micros(bound.from));
             }
         }
@@ -257,13 +257,13 @@ impl Remembered {
         taken.is_usable
     }
 
-    /// Raises a bound. A bound never falls while its generation is the same.
+    /// Raises a bound. A bound never falls while its revision is the same.
     fn raise(&mut self, epoch: u64, pair: Pair, bound: Bound) {
         if self.epoch != epoch || bound.from <= 0 {
             return;
         }
         let known = self.bounds.entry(pair).or_insert(bound);
-        if known.generation != bound.generation || known.from < bound.from {
+        if known.revision != bound.revision || known.from < bound.from {
             *known = bound;
         }
     }
@@ -281,7 +281,7 @@ fn has_stayed(changes: &Changes, id: ExecutionId) -> bool {
 }
 
 /// One that nobody else has: not 0.
-fn generation() -> i64 {
+fn revision() -> i64 {
     (Uuid::new_v4().as_u128() >> 64) as i64 | 1
 }
 
@@ -293,18 +293,18 @@ mod tests {
 
     fn with_a_bound() -> Remembered {
         let mut remembered = Remembered::default();
-        remembered.raise(0, (1, 0), Bound { generation: 7, from: 9_000 * MS });
+        remembered.raise(0, (1, 0), Bound { revision: 7, from: 9_000 * MS });
         remembered
     }
 
     #[test]
-    fn a_bound_goes_up_only_until_its_pair_has_another_generation() {
+    fn a_bound_goes_up_only_until_its_pair_has_another_revision() {
         let mut remembered = with_a_bound();
-        remembered.raise(0, (1, 0), Bound { generation: 7, from: 8_000 * MS });
+        remembered.raise(0, (1, 0), Bound { revision: 7, from: 8_000 * MS });
         assert_eq!(remembered.bounds[&(1, 0)].from, 9_000 * MS);
-        remembered.raise(0, (1, 0), Bound { generation: 8, from: 8_000 * MS });
+        remembered.raise(0, (1, 0), Bound { revision: 8, from: 8_000 * MS });
         assert_eq!(remembered.bounds[&(1, 0)].from, 8_000 * MS);
-        remembered.raise(1, (1, 0), Bound { generation: 8, from: 9_500 * MS });
+        remembered.raise(1, (1, 0), Bound { revision: 8, from: 9_500 * MS });
         assert_eq!(remembered.bounds[&(1, 0)].from, 8_000 * MS, "of before everything was forgotten");
     }
 

@@ -32,7 +32,7 @@ type Take = fn(&[Row], &mut Saved);
 /// Statements to send, in order.
 pub struct Saving<'a> {
     pub changes: &'a Changes,
-    /// Pairs of class and priority whose generation is written.
+    /// Pairs of class and priority whose revision is written.
     pub pairs: &'a [Written],
     pub history: &'a History,
     statements: Vec<(&'static str, Parameters<'a>, Take)>,

@@ -64,7 +64,7 @@ pub fn bound_arguments(store: &PostgresStore, class: ClassId) -> String {
     format!(
         "array{:?}::bigint[], array{:?}::bigint[], array[{}]::timestamptz[]",
         passed.keys,
-        passed.generations,
+        passed.revisions,
         bounds.join(", ")
     )
 }

@@ -4,12 +4,15 @@
 //! its latest frame that has an `op_id`: a digest over the `op_id`s of the report's frames up to that one. If a
 //! repeated report contains a frame with that digest, the frames up to it were appended before.
 
-use super::report::{Op, Report};
+use super::report::{Attempt, Op, Operation, Report, Reported};
+use crate::digest::Digest;
+use crate::rows::Needs;
 use crate::stream::{
-    BEST_EFFORT_MAX, FRAME_LIMIT, FRAMES_MAX, Frame, FrameMode, STREAM_LIMIT, StreamName, merge_bytes,
+    BEST_EFFORT_MAX, FRAME_LIMIT, FRAMES_MAX, Frame, FrameKind, FrameMode, STREAM_LIMIT, StreamName,
+    merge_bytes,
 };
 use crate::submission::check_payload;
-use crate::{Refusal, Work};
+use crate::{Execution, Name, Refusal, Work};
 use bytes::Bytes;
 use std::collections::HashMap;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -50,21 +53,46 @@ pub fn identify(reports: &[Report], work: &Work) -> Vec<FrameIdentity> {
     identities
 }
 
-pub fn check(data: &Bytes) -> Result<(), Refusal> {
-    if data.len() > FRAME_LIMIT {
-        let (pointer, limit, actual) = ("/data".into(), FRAME_LIMIT as u64, data.len() as u64);
-        return Err(Refusal::PayloadTooLarge { pointer, limit, actual });
+/// Appends a frame to the stream of the attempt.
+pub(super) struct NewFrame<'a> {
+    pub kind: FrameKind,
+    pub mode: FrameMode,
+    pub data: &'a Bytes,
+    pub correlation_id: &'a Option<Name>,
+}
+
+impl Operation for NewFrame<'_> {
+    fn check(&self) -> Result<(), Refusal> {
+        if self.data.len() > FRAME_LIMIT {
+            let (pointer, limit, actual) = ("/data".into(), FRAME_LIMIT as u64, self.data.len() as u64);
+            return Err(Refusal::PayloadTooLarge { pointer, limit, actual });
+        }
+        check_payload("/data", self.data)
     }
-    check_payload("/data", data)
+
+    fn needs(&self, report: &Report, _held: Option<&Execution>, _work: &Work, needs: &mut Needs) {
+        match self.mode {
+            FrameMode::Summary => needs.summaries.read([report.stream()]),
+            FrameMode::Durable | FrameMode::BestEffort => needs.streams.read([report.stream()]),
+        }
+    }
+
+    fn add_to(&self, digest: &mut Digest) {
+        digest.raw(b"frame");
+        digest.raw(self.data);
+    }
+
+    fn apply(&self, of: &Attempt<'_>, work: &mut Work) -> Result<Reported, Refusal> {
+        let (data, correlation_id) = (self.data.clone(), self.correlation_id.clone());
+        let (stream, kind, at) = (of.report.stream(), self.kind, work.now());
+        let frame = Frame { stream, number: 0, kind, best_effort: false, at, data, correlation_id };
+        append(frame, self.mode, of.frame, work)?;
+        Ok(Reported::active())
+    }
 }
 
 /// Appends a frame with the next number of its stream, unless it was appended before.
-pub fn append(
-    frame: Frame,
-    mode: FrameMode,
-    identity: FrameIdentity,
-    work: &mut Work,
-) -> Result<(), Refusal> {
+fn append(frame: Frame, mode: FrameMode, identity: FrameIdentity, work: &mut Work) -> Result<(), Refusal> {
     if identity.appended {
         return Ok(());
     }

@@ -4,21 +4,20 @@
 //! before gives the same reply when it is repeated: the history line that it wrote is its receipt.
 
 use super::flows::grow::Spawn;
-use super::frame::{self, FrameIdentity};
-use super::gates::budget::{Counted, Spend};
-use super::step::StepDraft;
+use super::frame::{self, FrameIdentity, NewFrame};
+use super::gates::budget::{Counted, Spend, Usage};
+use super::step::{NewProgress, StepDraft};
 use super::suspend::Suspend;
-use super::waitpoint::{WaitpointDraft, create, needs_closed};
+use super::waitpoint::{NewWaitpoint, WaitpointDraft, needs_closed};
 use super::{after_failure, follow, put_back};
-use crate::digest::{Digest, waitpoints_form, waits_form};
-use crate::execution::Progress;
+use crate::digest::Digest;
 use crate::fact::{self, Fact, Failure, LeaseRef, Next};
 use crate::history::{end_of_attempt, lease_of};
 use crate::name::{KEY_LIMIT, Name};
 use crate::rows::{Needs, ResultChange};
 use crate::rule::{LeaseEffect, Locks, Phase, Profile, Rule, Touch};
 use crate::state::StateName;
-use crate::stream::{Frame, FrameKind, FrameMode, StreamName};
+use crate::stream::{FrameKind, FrameMode, StreamName};
 use crate::submission::{When, check_duration, check_payload};
 use crate::{
     Execution, ExecutionId, FailureClass, LeaseId, NamespaceId, Outcome, Refusal, State, Waitpoint, Work,
@@ -118,6 +117,65 @@ pub enum Op {
     Usage(Spend),
 }
 
+impl Op {
+    /// Passes the operation to `run`. The only list of all operations; each is written in the file of its subject.
+    fn with<T>(&self, run: impl FnOnce(&dyn Operation) -> T) -> T {
+        match self {
+            Op::Complete { result } => run(&Complete { result }),
+            Op::Fail { message, class, retry_after_ms } => {
+                run(&Fail { message, class: *class, retry_after_ms: *retry_after_ms })
+            }
+            Op::Progress { percent, message } => run(&NewProgress { percent: *percent, message }),
+            Op::Delay { until } => run(&Delay { until: *until }),
+            Op::Release => run(&Release),
+            Op::Cancelled { message } => run(&AcknowledgeCancel { message }),
+            Op::Spawn(spawn) => run(&**spawn),
+            Op::Frame { kind, mode, data, correlation_id } => {
+                run(&NewFrame { kind: *kind, mode: *mode, data, correlation_id })
+            }
+            Op::Waitpoint { draft, fingerprint } => run(&NewWaitpoint { draft, fingerprint: *fingerprint }),
+            Op::Suspend(suspend) => run(&**suspend),
+            Op::Step(step) => run(step),
+            Op::Usage(spend) => run(&Usage(spend)),
+        }
+    }
+}
+
+/// The decision about one operation of a report.
+pub(super) trait Operation {
+    /// Checks everything that can be checked without rows. Default: nothing.
+    fn check(&self) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    /// Returns the effect on the lease, and whether the operation may end the execution. Default: it keeps the lease.
+    fn effect(&self) -> (LeaseEffect, bool) {
+        (LeaseEffect::Keeps, false)
+    }
+
+    /// Adds the rows that the operation needs besides the execution. `held` is the execution, if the fence is current.
+    /// Default: the waitpoints that close with the attempt, if the operation may end it.
+    fn needs(&self, _report: &Report, held: Option<&Execution>, _work: &Work, needs: &mut Needs) {
+        let ends = matches!(self.effect().0, LeaseEffect::Ends | LeaseEffect::Any);
+        held.into_iter().filter(|_| ends).for_each(|row| needs_closed(row, needs));
+    }
+
+    /// Adds the content by which a repeat is recognised.
+    fn add_to(&self, digest: &mut Digest);
+
+    /// Applies the operation of an attempt whose fence is current, or whose end is still accepted.
+    fn apply(&self, of: &Attempt<'_>, work: &mut Work) -> Result<Reported, Refusal>;
+}
+
+/// The attempt that a report is from.
+pub(super) struct Attempt<'a> {
+    pub report: &'a Report,
+    pub row: &'a Execution,
+    pub lease: LeaseRef,
+    /// The identity of the frame that the report appends, if it does.
+    pub frame: FrameIdentity,
+}
+
 /// A report of a worker.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -149,7 +207,7 @@ pub struct Reported {
 
 impl Reported {
     /// Returns the reply to a report that keeps the lease.
-    fn active() -> Reported {
+    pub(super) fn active() -> Reported {
         Reported {
             state: StateName::Active,
             delayed_until: None,
@@ -209,30 +267,7 @@ impl Rule for Report {
         needs.executions.lock([execution]);
         let row = work.execution(self.namespace, execution).ok();
         let held = row.filter(|row| self.fence.holds(row));
-        match &self.op {
-            Op::Frame { mode: FrameMode::Summary, .. } => needs.summaries.read([self.stream()]),
-            Op::Frame { .. } => needs.streams.read([self.stream()]),
-            Op::Waitpoint { .. } => {
-                needs.queries.waitpoints.push(execution);
-                needs.queries.token_keys = true;
-                needs
-                    .queries
-                    .untaken
-                    .extend(held.filter(|row| row.detail.record.untaken > 0).map(|row| row.id));
-            }
-            Op::Suspend(suspend) => suspend.needs(execution, held, work, needs),
-            Op::Step(step) => needs.steps.read([(execution, step.name.clone())]),
-            Op::Usage(spend) => spend.needs(work, needs),
-            Op::Spawn(spawn) => {
-                if let Some(row) = held {
-                    spawn.needs(row, work, needs);
-                }
-            }
-            Op::Complete { .. } | Op::Fail { .. } | Op::Delay { .. } | Op::Release | Op::Cancelled { .. } => {
-                held.into_iter().for_each(|row| needs_closed(row, needs))
-            }
-            Op::Progress { .. } => {}
-        }
+        self.op.with(|op| op.needs(self, held, work, needs));
     }
 
     /// Applies the report.
@@ -248,30 +283,7 @@ impl Report {
         if let Some(op_id) = &self.op_id {
             Name::parse("/op_id", op_id, KEY_LIMIT)?;
         }
-        match &self.op {
-            Op::Complete { result } => check_payload("/result", result),
-            Op::Fail { message, retry_after_ms, .. } => {
-                check_message(message)?;
-                retry_after_ms.map_or(Ok(()), |ms| check_duration("/retry_after_ms", ms))
-            }
-            Op::Progress { percent, message } => {
-                if let Some(percent) = percent.filter(|percent| !(0.0..=100.0).contains(percent)) {
-                    return Err(Refusal::field(
-                        "/percent",
-                        format!("is {percent}; it must be between 0 and 100"),
-                    ));
-                }
-                message.as_deref().map_or(Ok(()), check_message)
-            }
-            Op::Delay { until } => until.check("/delay_ms").map(|_| ()),
-            Op::Cancelled { message } => message.as_deref().map_or(Ok(()), check_message),
-            Op::Release | Op::Spawn(_) => Ok(()),
-            Op::Frame { data, .. } => frame::check(data),
-            Op::Waitpoint { draft, .. } => draft.check(""),
-            Op::Suspend(suspend) => suspend.check(),
-            Op::Step(step) => step.check(),
-            Op::Usage(spend) => spend.check(),
-        }
+        self.op.with(|op| op.check())
     }
 
     /// Returns the stream of the attempt.
@@ -281,19 +293,7 @@ impl Report {
 
     /// Returns the effect on the execution.
     fn touch(&self) -> Touch {
-        let (lease, may_finish) = match &self.op {
-            Op::Complete { .. } | Op::Fail { .. } => (LeaseEffect::Ends, true),
-            Op::Delay { .. } | Op::Release => (LeaseEffect::Ends, false),
-            // It is refused if no cancel was requested.
-            Op::Cancelled { .. } => (LeaseEffect::Any, true),
-            // It may be refused because of its steps or waitpoints although its fence is current.
-            Op::Suspend(suspend) if suspend.may_be_refused() => (LeaseEffect::Any, false),
-            Op::Suspend(_) => (LeaseEffect::Ends, false),
-            Op::Usage(_) => (LeaseEffect::Unchanged, false),
-            Op::Progress { .. } | Op::Spawn(_) | Op::Frame { .. } | Op::Waitpoint { .. } | Op::Step(_) => {
-                (LeaseEffect::Keeps, false)
-            }
-        };
+        let (lease, may_finish) = self.op.with(|op| op.effect());
         Touch { execution: self.fence.execution, fence: Some(self.fence), lease, may_finish }
     }
 
@@ -302,7 +302,7 @@ impl Report {
         let row = match (work.execution(self.namespace, self.fence.execution), &self.op) {
             // The attempt cannot be verified any more, but what it spent is spent.
             (Err(Refusal::NotFound { .. }), Op::Usage(spend)) => {
-                let usage = Some(self.count_usage(spend, work)?);
+                let usage = Some(Usage(spend).count(work)?);
                 return Ok(Reported { usage, is_deleted: true, ..Reported::active() });
             }
             (row, _) => row?,
@@ -314,12 +314,13 @@ impl Report {
         }
         let row = row.clone();
         if let Op::Usage(spend) = &self.op {
-            return self.spend(&row, spend, work);
+            return Usage(spend).spend(self.fence, &row, work);
         }
         if !self.fence.holds(&row) && !self.ends_breached(&row) {
             return self.repeat(&row, work);
         }
-        self.apply(&row, frame, work)
+        let lease = row.lease_ref().or_else(|| row.detail.breached.clone()).ok_or_else(|| row.stale())?;
+        self.op.with(|op| op.apply(&Attempt { report: self, row: &row, lease, frame }, work))
     }
 
     /// Reports whether this ends the attempt that a used-up budget suspended. Accepted until the next claim.
@@ -328,88 +329,6 @@ impl Report {
         let ends = matches!(self.op, Op::Complete { .. } | Op::Fail { .. });
         let lease = row.detail.breached.as_ref().filter(|_| ends && epoch == row.epoch);
         lease.is_some_and(|lease| (lease.id, lease.epoch, lease.attempt()) == (lease_id, epoch, attempt))
-    }
-
-    /// Applies a report whose fence is current, or the end of an attempt that a used-up budget suspended.
-    fn apply(&self, row: &Execution, frame: FrameIdentity, work: &mut Work) -> Result<Reported, Refusal> {
-        let lease = row.lease_ref().or_else(|| row.detail.breached.clone()).ok_or_else(|| row.stale())?;
-        let (now, digest) = (work.now(), self.digest());
-        match &self.op {
-            Op::Complete { result } => return Ok(self.complete(result, work)),
-            Op::Fail { message, class, retry_after_ms } => {
-                let error = Failure { message: message.clone(), class: *class };
-                let next = after_failure(work, row, *class, *retry_after_ms);
-                return Ok(fail(row, fact::Failed { lease, error, next, digest }, work));
-            }
-            Op::Delay { until } => {
-                let next = put_back(row, Some(until.at(now)), now);
-                let fact = Fact::Delayed(fact::Delayed { lease, next, digest });
-                return Ok(end(row, fact, next, work));
-            }
-            Op::Release => {
-                let next = put_back(row, None, now);
-                let fact = Fact::Released(fact::Released { lease, next, digest: Some(digest) });
-                return Ok(end(row, fact, next, work));
-            }
-            Op::Cancelled { message } => {
-                return acknowledge_cancel(row, lease, message.clone(), digest, work);
-            }
-            Op::Suspend(suspend) => {
-                let (next, waitpoints) = suspend.decide(row, digest, work)?;
-                return Ok(Reported { waitpoints, ..reported(next) });
-            }
-            Op::Usage(spend) => return self.spend(row, spend, work),
-            Op::Progress { percent, message } => self.progress(row, *percent, message, work),
-            Op::Spawn(spawn) => {
-                let spawned = spawn.decide(row, work)?;
-                return Ok(Reported { spawned, ..Reported::active() });
-            }
-            Op::Frame { kind, mode, data, correlation_id } => {
-                let (data, correlation_id) = (data.clone(), correlation_id.clone());
-                let (stream, kind, best_effort) = (self.stream(), *kind, false);
-                let appended = Frame { stream, number: 0, kind, best_effort, at: now, data, correlation_id };
-                frame::append(appended, *mode, frame, work)?;
-            }
-            Op::Waitpoint { draft, fingerprint } => {
-                let created = create(work, row, std::slice::from_ref(draft), *fingerprint);
-                let waitpoints = created.map_err(|refusal| refusal.without_pointer_prefix("/0"))?;
-                return Ok(Reported { waitpoints, ..Reported::active() });
-            }
-            Op::Step(step) => step.decide(row, work)?,
-        }
-        Ok(Reported::active())
-    }
-
-    /// Records progress, if it is new.
-    fn progress(&self, row: &Execution, percent: Option<f64>, message: &Option<String>, work: &mut Work) {
-        let Some(progress) = self.new_progress(row.detail.progress.as_ref(), percent, message) else {
-            return;
-        };
-        let fact = Fact::Progressed(fact::Progressed { percent, message: message.clone() });
-        work.apply(row.id, fact, None, |row| row.detail.progress = Some(progress));
-    }
-
-    /// Returns the progress after this report; none if the report changes nothing: it has the content of the current
-    /// progress, or it repeats an earlier report with the same `op_id`.
-    fn new_progress(
-        &self,
-        known: Option<&Progress>,
-        percent: Option<f64>,
-        message: &Option<String>,
-    ) -> Option<Progress> {
-        let mut reports = known.map(|known| known.reports.clone()).unwrap_or_default();
-        // 32 bits suffice to tell the latest reports of one lease apart.
-        let digest = self.op_id.is_some().then(|| self.digest() as u32);
-        let same = known.is_some_and(|known| known.percent == percent && known.message == *message);
-        match digest {
-            Some(digest) if reports.contains(&digest) => return None,
-            Some(digest) => reports.push(digest),
-            None if same => return None,
-            None => {}
-        }
-        let surplus = reports.len().saturating_sub(Progress::REPORTS_MAX);
-        reports.drain(..surplus);
-        Some(Progress { percent, message: message.clone(), reports })
     }
 
     /// Completes the execution. The most frequent report, so the row is not cloned.
@@ -426,36 +345,6 @@ impl Report {
         );
         work.set_result(id, ResultChange::Set(result.clone()));
         reported(Next::Terminal(Outcome::Completed))
-    }
-
-    /// Charges usage. It counts even if the lease has ended since: the fence may be that of any earlier lease.
-    fn spend(&self, row: &Execution, spend: &Spend, work: &mut Work) -> Result<Reported, Refusal> {
-        let Fence { attempt, lease_id, epoch, .. } = self.fence;
-        let lines = row.history.lines();
-        let lines =
-            lines.map_err(|error| Refusal::Unreadable { execution: row.id, detail: error.to_string() })?;
-        let held = match lease_of(&lines, attempt) {
-            Some(lease) => lease.id == lease_id && lease.epoch == epoch,
-            // The line of the claim may have moved to a page.
-            None => {
-                row.detail.history_pages > 0 && epoch <= row.epoch && attempt.checked_add(1) == Some(epoch)
-            }
-        };
-        if !held {
-            return Err(row.stale());
-        }
-        let usage = Some(self.count_usage(spend, work)?);
-        Ok(Reported { state: row.state.name(), usage, ..Reported::active() })
-    }
-
-    /// Counts usage. The report names the budget in its body.
-    fn count_usage(&self, spend: &Spend, work: &mut Work) -> Result<Counted, Refusal> {
-        spend.decide(work).map_err(|refusal| match refusal {
-            Refusal::NotFound { .. } => {
-                Refusal::UnknownBudget { pointer: "/budget".into(), budget: spend.budget.to_string() }
-            }
-            refusal => refusal,
-        })
     }
 
     /// Handles a fence that is not current: returns the reply of the same report if it succeeded before, and refuses
@@ -492,90 +381,167 @@ impl Report {
             digest.raw(op_id.as_bytes());
             return digest.finish();
         }
-        match &self.op {
-            Op::Complete { result } => {
-                digest.raw(b"complete");
-                digest.raw(result);
-            }
-            Op::Fail { message, class, retry_after_ms } => {
-                digest.raw(b"fail");
-                digest.raw(class.as_str().as_bytes());
-                digest.raw(&retry_after_ms.unwrap_or(-1).to_le_bytes());
-                digest.raw(message.as_bytes());
-            }
-            Op::Progress { .. } => digest.raw(b"progress"),
-            Op::Delay { until: When::At(at) } => {
-                digest.raw(b"delay until");
-                digest.raw(&at.micros().to_le_bytes());
-            }
-            Op::Delay { until: When::AfterMs(ms) } => {
-                digest.raw(b"delay for");
-                digest.raw(&ms.to_le_bytes());
-            }
-            Op::Release => digest.raw(b"release"),
-            Op::Cancelled { message } => {
-                digest.raw(b"cancelled");
-                digest.raw(message.as_deref().unwrap_or_default().as_bytes());
-            }
-            Op::Spawn(_) => digest.raw(b"spawn"),
-            Op::Frame { data, .. } => {
-                digest.raw(b"frame");
-                digest.raw(data);
-            }
-            Op::Waitpoint { .. } => digest.raw(b"waitpoint"),
-            Op::Usage(_) => digest.raw(b"usage"),
-            Op::Step(step) => {
-                digest.raw(b"step");
-                digest.raw(step.name.as_bytes());
-            }
-            Op::Suspend(suspend) => {
-                digest.raw(b"suspend");
-                digest.raw(waits_form(&suspend.waits).as_bytes());
-                digest.raw(waitpoints_form(&suspend.waitpoints).as_bytes());
-            }
-        }
+        self.op.with(|op| op.add_to(&mut digest));
         digest.finish()
     }
 }
 
-/// Ends the attempt of an execution that its worker puts back.
-fn end(row: &Execution, fact: Fact, next: Next, work: &mut Work) -> Reported {
-    work.apply(row.id, fact, None, |row| follow(row, next));
-    reported(next)
+/// The execution is completed.
+struct Complete<'a> {
+    result: &'a Bytes,
 }
 
-/// Ends an attempt that failed, and keeps its error.
-fn fail(row: &Execution, failed: fact::Failed, work: &mut Work) -> Reported {
-    let (error, next) = (failed.error.clone(), failed.next);
-    work.apply(row.id, Fact::Failed(failed), None, |row| {
-        follow(row, next);
-        row.detail.breached = None;
-        row.detail.error = Some(error);
-        row.detail.retries += u32::from(!matches!(next, Next::Terminal(_)));
-    });
-    reported(next)
+impl Operation for Complete<'_> {
+    fn check(&self) -> Result<(), Refusal> {
+        check_payload("/result", self.result)
+    }
+
+    fn effect(&self) -> (LeaseEffect, bool) {
+        (LeaseEffect::Ends, true)
+    }
+
+    fn add_to(&self, digest: &mut Digest) {
+        digest.raw(b"complete");
+        digest.raw(self.result);
+    }
+
+    fn apply(&self, of: &Attempt<'_>, work: &mut Work) -> Result<Reported, Refusal> {
+        Ok(of.report.complete(self.result, work))
+    }
+}
+
+/// The attempt failed.
+struct Fail<'a> {
+    message: &'a str,
+    class: FailureClass,
+    retry_after_ms: Option<i64>,
+}
+
+impl Operation for Fail<'_> {
+    fn check(&self) -> Result<(), Refusal> {
+        check_message(self.message)?;
+        self.retry_after_ms.map_or(Ok(()), |ms| check_duration("/retry_after_ms", ms))
+    }
+
+    fn effect(&self) -> (LeaseEffect, bool) {
+        (LeaseEffect::Ends, true)
+    }
+
+    fn add_to(&self, digest: &mut Digest) {
+        digest.raw(b"fail");
+        digest.raw(self.class.as_str().as_bytes());
+        digest.raw(&self.retry_after_ms.unwrap_or(-1).to_le_bytes());
+        digest.raw(self.message.as_bytes());
+    }
+
+    /// Ends the attempt, and keeps its error.
+    fn apply(&self, of: &Attempt<'_>, work: &mut Work) -> Result<Reported, Refusal> {
+        let error = Failure { message: self.message.to_owned(), class: self.class };
+        let next = after_failure(work, of.row, self.class, self.retry_after_ms);
+        let (lease, digest) = (of.lease.clone(), of.report.digest());
+        let fact = Fact::Failed(fact::Failed { lease, error: error.clone(), next, digest });
+        work.apply(of.row.id, fact, None, |row| {
+            follow(row, next);
+            row.detail.breached = None;
+            row.detail.error = Some(error);
+            row.detail.retries += u32::from(!matches!(next, Next::Terminal(_)));
+        });
+        Ok(reported(next))
+    }
+}
+
+/// Puts the execution back until a time.
+struct Delay {
+    until: When,
+}
+
+impl Operation for Delay {
+    fn check(&self) -> Result<(), Refusal> {
+        self.until.check("/delay_ms").map(|_| ())
+    }
+
+    fn effect(&self) -> (LeaseEffect, bool) {
+        (LeaseEffect::Ends, false)
+    }
+
+    fn add_to(&self, digest: &mut Digest) {
+        let (kind, number): (&[u8], i64) = match self.until {
+            When::At(at) => (b"delay until", at.micros()),
+            When::AfterMs(ms) => (b"delay for", ms),
+        };
+        digest.raw(kind);
+        digest.raw(&number.to_le_bytes());
+    }
+
+    fn apply(&self, of: &Attempt<'_>, work: &mut Work) -> Result<Reported, Refusal> {
+        let next = put_back(of.row, Some(self.until.at(work.now())), work.now());
+        let (lease, digest) = (of.lease.clone(), of.report.digest());
+        work.apply(of.row.id, Fact::Delayed(fact::Delayed { lease, next, digest }), None, |row| {
+            follow(row, next)
+        });
+        Ok(reported(next))
+    }
+}
+
+/// Puts the execution back at once.
+struct Release;
+
+impl Operation for Release {
+    fn effect(&self) -> (LeaseEffect, bool) {
+        (LeaseEffect::Ends, false)
+    }
+
+    fn add_to(&self, digest: &mut Digest) {
+        digest.raw(b"release");
+    }
+
+    fn apply(&self, of: &Attempt<'_>, work: &mut Work) -> Result<Reported, Refusal> {
+        let next = put_back(of.row, None, work.now());
+        let (lease, digest) = (of.lease.clone(), Some(of.report.digest()));
+        work.apply(of.row.id, Fact::Released(fact::Released { lease, next, digest }), None, |row| {
+            follow(row, next)
+        });
+        Ok(reported(next))
+    }
 }
 
 /// Cancels an execution whose worker acknowledges the request to cancel.
-fn acknowledge_cancel(
-    row: &Execution,
-    lease: LeaseRef,
-    message: Option<String>,
-    digest: u64,
-    work: &mut Work,
-) -> Result<Reported, Refusal> {
-    let Some(request) = row.detail.cancel.clone() else {
-        let detail = "no cancel was requested; report complete, fail or release instead";
-        let state = row.state.name().as_str().into();
-        return Err(Refusal::WrongState { execution: row.id, state, detail: detail.into() });
-    };
-    let (reason, next) = (request.reason, Next::Terminal(Outcome::Cancelled));
-    let fact = Fact::CancelAcknowledged(fact::CancelAcknowledged { lease, reason, message, digest });
-    work.apply(row.id, fact, request.actor, |row| follow(row, next));
-    Ok(reported(next))
+struct AcknowledgeCancel<'a> {
+    message: &'a Option<String>,
 }
 
-fn reported(next: Next) -> Reported {
+impl Operation for AcknowledgeCancel<'_> {
+    fn check(&self) -> Result<(), Refusal> {
+        self.message.as_deref().map_or(Ok(()), check_message)
+    }
+
+    /// It is refused if no cancel was requested.
+    fn effect(&self) -> (LeaseEffect, bool) {
+        (LeaseEffect::Any, true)
+    }
+
+    fn add_to(&self, digest: &mut Digest) {
+        digest.raw(b"cancelled");
+        digest.raw(self.message.as_deref().unwrap_or_default().as_bytes());
+    }
+
+    fn apply(&self, of: &Attempt<'_>, work: &mut Work) -> Result<Reported, Refusal> {
+        let row = of.row;
+        let Some(request) = row.detail.cancel.clone() else {
+            let detail = "no cancel was requested; report complete, fail or release instead";
+            let state = row.state.name().as_str().into();
+            return Err(Refusal::WrongState { execution: row.id, state, detail: detail.into() });
+        };
+        let (reason, next) = (request.reason, Next::Terminal(Outcome::Cancelled));
+        let (lease, message, digest) = (of.lease.clone(), self.message.clone(), of.report.digest());
+        let fact = Fact::CancelAcknowledged(fact::CancelAcknowledged { lease, reason, message, digest });
+        work.apply(row.id, fact, request.actor, |row| follow(row, next));
+        Ok(reported(next))
+    }
+}
+
+/// Returns the reply to a report that ends the lease.
+pub(super) fn reported(next: Next) -> Reported {
     let (state, delayed_until) = match next {
         Next::Waiting => (StateName::Waiting, None),
         Next::Delayed(until) => (StateName::Delayed, Some(until)),
@@ -585,7 +551,7 @@ fn reported(next: Next) -> Reported {
     Reported { state, delayed_until, ..Reported::active() }
 }
 
-fn check_message(message: &str) -> Result<(), Refusal> {
+pub(super) fn check_message(message: &str) -> Result<(), Refusal> {
     if message.len() > MESSAGE_LIMIT {
         return Err(Refusal::PayloadTooLarge {
             pointer: "/message".into(),

@@ -1,7 +1,12 @@
-//! Recording of steps: a worker records each step of its handler once, with its result.
+//! Recording of steps and progress: a worker records each step of its handler once, with its result, and says how far the
+//! attempt is.
 
+use super::report::{Attempt, Operation, Report, Reported, check_message};
+use crate::digest::Digest;
+use crate::execution::Progress;
 use crate::fact::{self, Fact};
 use crate::name::NAME_LIMIT;
+use crate::rows::Needs;
 use crate::step::{RECORD_LIMIT, STEPS_MAX, Step, StepKind};
 use crate::submission::{check_duration, check_payload};
 use crate::{Execution, Name, Refusal, Work};
@@ -19,19 +24,28 @@ pub struct StepDraft {
     pub duration_ms: i64,
 }
 
-impl StepDraft {
-    /// Checks every field. The refusal names the first invalid one.
-    pub fn check(&self) -> Result<(), Refusal> {
+impl Operation for StepDraft {
+    fn check(&self) -> Result<(), Refusal> {
         Name::parse("/name", &self.name, NAME_LIMIT)?;
         check_duration("/duration_ms", self.duration_ms)?;
         check_payload("/result", &self.result)
     }
 
+    fn needs(&self, report: &Report, _held: Option<&Execution>, _work: &Work, needs: &mut Needs) {
+        needs.steps.read([(report.fence.execution, self.name.clone())]);
+    }
+
+    fn add_to(&self, digest: &mut Digest) {
+        digest.raw(b"step");
+        digest.raw(self.name.as_bytes());
+    }
+
     /// Records the step. A repeat changes nothing; another result under the same name is refused.
-    pub fn decide(&self, row: &Execution, work: &mut Work) -> Result<(), Refusal> {
+    fn apply(&self, of: &Attempt<'_>, work: &mut Work) -> Result<Reported, Refusal> {
+        let row = of.row;
         if let Some(known) = work.step(row.id, &self.name) {
             let same = known.kind == self.kind && known.result.as_ref() == Some(&self.result);
-            return if same { Ok(()) } else { Err(mismatch("/name", known, self.kind)) };
+            return if same { Ok(Reported::active()) } else { Err(mismatch("/name", known, self.kind)) };
         }
         let number = row.detail.record.steps + 1;
         let bytes = self.result.len();
@@ -59,7 +73,7 @@ impl StepDraft {
             row.detail.record.bytes += bytes as u64;
             row.detail.note_progress();
         });
-        Ok(())
+        Ok(Reported::active())
     }
 }
 
@@ -101,4 +115,51 @@ pub fn mismatch(pointer: &str, known: &Step, kind: StepKind) -> Refusal {
         }
     };
     Refusal::IdempotencyMismatch { pointer: pointer.into(), detail }
+}
+
+/// Records progress, if it is new.
+pub(super) struct NewProgress<'a> {
+    pub percent: Option<f64>,
+    pub message: &'a Option<String>,
+}
+
+impl Operation for NewProgress<'_> {
+    fn check(&self) -> Result<(), Refusal> {
+        if let Some(percent) = self.percent.filter(|percent| !(0.0..=100.0).contains(percent)) {
+            return Err(Refusal::field("/percent", format!("is {percent}; it must be between 0 and 100")));
+        }
+        self.message.as_deref().map_or(Ok(()), check_message)
+    }
+
+    fn add_to(&self, digest: &mut Digest) {
+        digest.raw(b"progress");
+    }
+
+    fn apply(&self, of: &Attempt<'_>, work: &mut Work) -> Result<Reported, Refusal> {
+        if let Some(progress) = self.after(of.row.detail.progress.as_ref(), of.report) {
+            let fact = fact::Progressed { percent: self.percent, message: self.message.clone() };
+            work.apply(of.row.id, Fact::Progressed(fact), None, |row| row.detail.progress = Some(progress));
+        }
+        Ok(Reported::active())
+    }
+}
+
+impl NewProgress<'_> {
+    /// Returns the progress after this report; none if the report changes nothing: it has the content of the current
+    /// progress, or it repeats an earlier report with the same `op_id`.
+    fn after(&self, known: Option<&Progress>, report: &Report) -> Option<Progress> {
+        let mut reports = known.map(|known| known.reports.clone()).unwrap_or_default();
+        // 32 bits suffice to tell the latest reports of one lease apart.
+        let digest = report.op_id.is_some().then(|| report.digest() as u32);
+        let same = known.is_some_and(|known| known.percent == self.percent && known.message == *self.message);
+        match digest {
+            Some(digest) if reports.contains(&digest) => return None,
+            Some(digest) => reports.push(digest),
+            None if same => return None,
+            None => {}
+        }
+        let surplus = reports.len().saturating_sub(Progress::REPORTS_MAX);
+        reports.drain(..surplus);
+        Some(Progress { percent: self.percent, message: self.message.clone(), reports })
+    }
 }

@@ -6,10 +6,13 @@
 
 use super::flows::children::{self, Look};
 use super::follow;
+use super::report::{Attempt, Operation, Report, Reported, reported};
 use super::waitpoint::{WaitpointDraft, create, needs_closed, open_needed};
+use crate::digest::{Digest, waitpoints_form, waits_form};
 use crate::fact::{self, Fact, Failure, Next, SuspensionNotice};
 use crate::outbox::OutboxKind;
 use crate::rows::Needs;
+use crate::rule::LeaseEffect;
 use crate::state::State;
 use crate::step::{Step, StepKind, WaitResult};
 use crate::suspension::{IncomingSignal, OnTimeout, ResumedBy, Suspension, WAITS_MAX, Wait, WaitDraft};
@@ -33,9 +36,9 @@ pub struct Suspend {
     pub default_timeout_ms: Option<i64>,
 }
 
-impl Suspend {
+impl Operation for Suspend {
     /// Checks every field. The refusal names the first invalid one.
-    pub fn check(&self) -> Result<(), Refusal> {
+    fn check(&self) -> Result<(), Refusal> {
         if self.waits.is_empty() || self.waits.len() > WAITS_MAX {
             let detail = format!("has {} entries; it must have between 1 and {WAITS_MAX}", self.waits.len());
             return Err(Refusal::field("/waits", detail));
@@ -58,14 +61,16 @@ impl Suspend {
         Ok(())
     }
 
-    /// Reports whether it may be refused although its fence is current: because of its waitpoints or its steps.
-    pub fn may_be_refused(&self) -> bool {
-        !self.waitpoints.is_empty() || self.waits.iter().any(|wait| wait.step.is_some())
+    fn effect(&self) -> (LeaseEffect, bool) {
+        // It may be refused because of its steps or waitpoints although its fence is current.
+        let may_be_refused = !self.waitpoints.is_empty() || self.waits.iter().any(|wait| wait.step.is_some());
+        (if may_be_refused { LeaseEffect::Any } else { LeaseEffect::Ends }, false)
     }
 
     /// Needs its waitpoints and steps. Once the row is loaded and the fence is current, also the signals that no wait
     /// has taken, and the children, if it waits for them: until one is found that has not ended.
-    pub fn needs(&self, execution: ExecutionId, held: Option<&Execution>, work: &Work, needs: &mut Needs) {
+    fn needs(&self, report: &Report, held: Option<&Execution>, work: &Work, needs: &mut Needs) {
+        let execution = report.fence.execution;
         if !self.waitpoints.is_empty() {
             needs.queries.waitpoints.push(execution);
             needs.queries.token_keys = true;
@@ -84,13 +89,26 @@ impl Suspend {
         }
     }
 
+    fn add_to(&self, digest: &mut Digest) {
+        digest.raw(b"suspend");
+        digest.raw(waits_form(&self.waits).as_bytes());
+        digest.raw(waitpoints_form(&self.waitpoints).as_bytes());
+    }
+
+    fn apply(&self, of: &Attempt<'_>, work: &mut Work) -> Result<Reported, Refusal> {
+        let (next, waitpoints) = self.decide(of.row, of.report.digest(), work)?;
+        Ok(Reported { waitpoints, ..reported(next) })
+    }
+}
+
+impl Suspend {
     fn waits_for_children(&self) -> bool {
         self.waits.iter().any(|wait| wait.condition.waits_for_children())
     }
 
     /// Ends the lease. Returns the state that follows (waiting, if the suspension is fulfilled at once) and the
     /// waitpoints.
-    pub fn decide(
+    fn decide(
         &self,
         row: &Execution,
         digest: u64,

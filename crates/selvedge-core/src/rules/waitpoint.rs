@@ -1,6 +1,8 @@
 //! Creation, expiry, revocation and re-issue of waitpoints, and rotation of the keys that sign their tokens.
 
 use super::keyed::Repeatable;
+use super::report::{Attempt, Operation, Report, Reported};
+use crate::digest::Digest;
 use crate::fact::{self, Fact};
 use crate::name::NAME_LIMIT;
 use crate::rule::{Phase, Profile, Rule};
@@ -79,6 +81,36 @@ impl WaitpointDraft {
             Some(signals) if signals != self.signals() => mismatch("signals", &self.signals(), signals),
             Some(_) | None => Ok(()),
         }
+    }
+}
+
+/// Creates a waitpoint for an active execution.
+pub(super) struct NewWaitpoint<'a> {
+    pub draft: &'a WaitpointDraft,
+    /// The fingerprint of the root secret that signs its token.
+    pub fingerprint: i64,
+}
+
+impl Operation for NewWaitpoint<'_> {
+    fn check(&self) -> Result<(), Refusal> {
+        self.draft.check("")
+    }
+
+    fn needs(&self, report: &Report, held: Option<&Execution>, _work: &Work, needs: &mut Needs) {
+        needs.queries.waitpoints.push(report.fence.execution);
+        needs.queries.token_keys = true;
+        let untaken = held.filter(|row| row.detail.record.untaken > 0);
+        needs.queries.untaken.extend(untaken.map(|row| row.id));
+    }
+
+    fn add_to(&self, digest: &mut Digest) {
+        digest.raw(b"waitpoint");
+    }
+
+    fn apply(&self, of: &Attempt<'_>, work: &mut Work) -> Result<Reported, Refusal> {
+        let created = create(work, of.row, std::slice::from_ref(self.draft), self.fingerprint);
+        let waitpoints = created.map_err(|refusal| refusal.without_pointer_prefix("/0"))?;
+        Ok(Reported { waitpoints, ..Reported::active() })
     }
 }
 

@@ -73,7 +73,7 @@ pub fn save(saving: &mut Saving<'_>) {
         vec![
             array(pairs, |((class, _), _)| *class),
             array(pairs, |((_, priority), _)| *priority),
-            array(pairs, |(_, generation)| *generation),
+            array(pairs, |(_, revision)| *revision),
         ]
     });
 }

@@ -1,6 +1,7 @@
 //! Growth of a running flow: by a call, or by one of its executions that spawns children.
 
 use super::graft::{Graft, PlannedGraph, depth};
+use crate::digest::Digest;
 use crate::execution::ROOT;
 use crate::fact::{self, Fact};
 use crate::flow::{Flow, FlowState};
@@ -8,6 +9,7 @@ use crate::plan::{DependencyGraph, EdgeEnd};
 use crate::rows::{Members, Needs};
 use crate::rule::{Locks, Phase, Profile, Rule};
 use crate::rules::keyed::Repeatable;
+use crate::rules::report::{Attempt, Operation, Report, Reported};
 use crate::rules::submit::{check_lane, check_named_gates};
 use crate::wiring::Child;
 use crate::{Execution, ExecutionId, FlowId, Name, NamespaceId, Refusal, Work};
@@ -225,10 +227,11 @@ pub struct Spawn {
     pub actor: Option<Name>,
 }
 
-impl Spawn {
+impl Operation for Spawn {
     /// Needs, once the parent is loaded, its locked flow, the nodes with the names of the children, and their
     /// upstreams.
-    pub fn needs(&self, parent: &Execution, work: &Work, needs: &mut Needs) {
+    fn needs(&self, _report: &Report, held: Option<&Execution>, work: &Work, needs: &mut Needs) {
+        let Some(parent) = held else { return };
         let flow = parent.flow();
         needs.flows.lock([flow]);
         needs.nodes.read(names(flow, &self.planned));
@@ -239,9 +242,20 @@ impl Spawn {
         needs.executions.read(plan.nodes().iter().filter_map(|node| work.node(flow, &node.name)));
     }
 
+    fn add_to(&self, digest: &mut Digest) {
+        digest.raw(b"spawn");
+    }
+
+    fn apply(&self, of: &Attempt<'_>, work: &mut Work) -> Result<Reported, Refusal> {
+        let spawned = self.decide(of.row, work)?;
+        Ok(Reported { spawned, ..Reported::active() })
+    }
+}
+
+impl Spawn {
     /// Adds the children; returns all of them by name. Children that were spawned before with the same content are left
     /// unchanged.
-    pub fn decide(&self, parent: &Execution, work: &mut Work) -> Result<Vec<(Name, ExecutionId)>, Refusal> {
+    fn decide(&self, parent: &Execution, work: &mut Work) -> Result<Vec<(Name, ExecutionId)>, Refusal> {
         let flow = parent.flow();
         let plan = &self.planned.plan;
         if let Some(index) = plan.edges().iter().position(|edge| matches!(edge.to, EdgeEnd::Existing(_))) {

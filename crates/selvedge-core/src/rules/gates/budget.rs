@@ -3,17 +3,20 @@
 
 use super::machine::Occasion;
 use super::{CHUNK, lock_gate, record_held, release, whole};
+use crate::digest::Digest;
 use crate::fact::{self, Fact, Failure, Next};
 use crate::gate::draws::{draws_on, part_of};
 use crate::gate::{Amounts, Config, DIMENSIONS_MAX, Gate, GateKind, GateName, LedgerEntry, OnHard, add};
+use crate::history::lease_of;
 use crate::name::{KEY_LIMIT, NAME_LIMIT};
 use crate::rows::{HeldBy, KeyName, KeyRow, KeyScope, Needs};
-use crate::rule::{Phase, Profile, Rule};
+use crate::rule::{LeaseEffect, Phase, Profile, Rule};
 use crate::rules::follow;
 use crate::rules::keyed::Repeatable;
+use crate::rules::report::{Attempt, Fence, Operation, Report, Reported};
 use crate::state::State;
 use crate::suspension::{Condition, OnTimeout, Suspension, Wait};
-use crate::{ExecutionId, FailureClass, Name, NamespaceId, Outcome, Refusal, Timestamp, Work};
+use crate::{Execution, ExecutionId, FailureClass, Name, NamespaceId, Outcome, Refusal, Timestamp, Work};
 use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -200,6 +203,63 @@ impl Rule for Spend {
         }
         self.count(&config, work);
         Ok(self.effect(false, &config, work))
+    }
+}
+
+/// Charges usage that a worker reports.
+pub(in crate::rules) struct Usage<'a>(pub &'a Spend);
+
+impl Operation for Usage<'_> {
+    fn check(&self) -> Result<(), Refusal> {
+        self.0.check()
+    }
+
+    fn effect(&self) -> (LeaseEffect, bool) {
+        (LeaseEffect::Unchanged, false)
+    }
+
+    fn needs(&self, _report: &Report, _held: Option<&Execution>, work: &Work, needs: &mut Needs) {
+        self.0.needs(work, needs);
+    }
+
+    fn add_to(&self, digest: &mut Digest) {
+        digest.raw(b"usage");
+    }
+
+    fn apply(&self, of: &Attempt<'_>, work: &mut Work) -> Result<Reported, Refusal> {
+        self.spend(of.report.fence, of.row, work)
+    }
+}
+
+impl Usage<'_> {
+    /// Charges usage. It counts even if the lease has ended since: the fence may be that of any earlier lease.
+    pub fn spend(&self, fence: Fence, row: &Execution, work: &mut Work) -> Result<Reported, Refusal> {
+        let Fence { attempt, lease_id, epoch, .. } = fence;
+        let lines = row.history.lines();
+        let lines =
+            lines.map_err(|error| Refusal::Unreadable { execution: row.id, detail: error.to_string() })?;
+        let held = match lease_of(&lines, attempt) {
+            Some(lease) => lease.id == lease_id && lease.epoch == epoch,
+            // The line of the claim may have moved to a page.
+            None => {
+                row.detail.history_pages > 0 && epoch <= row.epoch && attempt.checked_add(1) == Some(epoch)
+            }
+        };
+        if !held {
+            return Err(row.stale());
+        }
+        let usage = Some(self.count(work)?);
+        Ok(Reported { state: row.state.name(), usage, ..Reported::active() })
+    }
+
+    /// Counts usage. The report names the budget in its body.
+    pub fn count(&self, work: &mut Work) -> Result<Counted, Refusal> {
+        self.0.decide(work).map_err(|refusal| match refusal {
+            Refusal::NotFound { .. } => {
+                Refusal::UnknownBudget { pointer: "/budget".into(), budget: self.0.budget.to_string() }
+            }
+            refusal => refusal,
+        })
     }
 }
 

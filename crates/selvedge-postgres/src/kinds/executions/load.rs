@@ -189,7 +189,7 @@ fn candidates(
     let mut parameters: Parameters<'static> = vec![
         Box::new(classes),
         Box::new(passed.keys),
-        Box::new(passed.generations),
+        Box::new(passed.revisions),
         Box::new(passed.bounds),
         Box::new(asks),
         Box::new(limits),
