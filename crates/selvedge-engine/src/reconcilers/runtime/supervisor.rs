@@ -5,8 +5,7 @@
 //! is logged and counted, and the next one runs. Missed ticks are not made up for. A tick, and the query, are aborted after
 //! a time limit, so a call of the store that never returns stops neither a reconciler nor the supervisor.
 
-use super::context::ReconcilerContext;
-use super::quarantine::Quarantine;
+use super::context::{Quarantine, ReconcilerContext};
 use crate::commit::Committer;
 use crate::locking::lock;
 use crate::reconcilers::{Intervals, Reconciler, Tally, all};
