@@ -37,28 +37,8 @@ pub struct Suspend {
 }
 
 impl Operation for Suspend {
-    /// Checks every field. The refusal names the first invalid one.
     fn check(&self) -> Result<(), Refusal> {
-        if self.waits.is_empty() || self.waits.len() > WAITS_MAX {
-            let detail = format!("has {} entries; it must have between 1 and {WAITS_MAX}", self.waits.len());
-            return Err(Refusal::field("/waits", detail));
-        }
-        let alone = self.waits.len() == 1;
-        for (index, wait) in self.waits.iter().enumerate() {
-            wait.check(&if alone { String::new() } else { format!("/waits/{index}") })?;
-            let same = |other: &WaitDraft| {
-                let name = |wait: &WaitDraft| wait.step.as_ref().map(|(name, _)| name.clone());
-                name(other).is_some() && name(other) == name(wait)
-            };
-            if self.waits[..index].iter().any(same) {
-                let detail = "is the step of an earlier wait; give each wait its own step";
-                return Err(Refusal::field(&format!("/waits/{index}/step"), detail));
-            }
-        }
-        for (index, waitpoint) in self.waitpoints.iter().enumerate() {
-            waitpoint.check(&format!("/waitpoints/{index}"))?;
-        }
-        Ok(())
+        Suspend::check(self)
     }
 
     fn effect(&self) -> (LeaseEffect, bool) {
@@ -102,6 +82,30 @@ impl Operation for Suspend {
 }
 
 impl Suspend {
+    /// Checks every field. The refusal names the first invalid one.
+    pub fn check(&self) -> Result<(), Refusal> {
+        if self.waits.is_empty() || self.waits.len() > WAITS_MAX {
+            let detail = format!("has {} entries; it must have between 1 and {WAITS_MAX}", self.waits.len());
+            return Err(Refusal::field("/waits", detail));
+        }
+        let alone = self.waits.len() == 1;
+        for (index, wait) in self.waits.iter().enumerate() {
+            wait.check(&if alone { String::new() } else { format!("/waits/{index}") })?;
+            let same = |other: &WaitDraft| {
+                let name = |wait: &WaitDraft| wait.step.as_ref().map(|(name, _)| name.clone());
+                name(other).is_some() && name(other) == name(wait)
+            };
+            if self.waits[..index].iter().any(same) {
+                let detail = "is the step of an earlier wait; give each wait its own step";
+                return Err(Refusal::field(&format!("/waits/{index}/step"), detail));
+            }
+        }
+        for (index, waitpoint) in self.waitpoints.iter().enumerate() {
+            waitpoint.check(&format!("/waitpoints/{index}"))?;
+        }
+        Ok(())
+    }
+
     fn waits_for_children(&self) -> bool {
         self.waits.iter().any(|wait| wait.condition.waits_for_children())
     }
