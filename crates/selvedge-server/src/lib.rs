@@ -1,7 +1,7 @@
 //! The HTTP API of Selvedge.
 //!
 //! `routes` has one file of handlers per resource; `wire` has the shapes of requests and responses. A handler reads its
-//! request with `wire::fields` and `wire::query`, calls the engine through the namespace of its `Caller`, and writes
+//! request with `selvedge_api::fields` and `wire::query`, calls the engine through the namespace of its `Caller`, and writes
 //! its response with `wire::json` and `wire::views`. Every error becomes a `Problem`. The server contains no rules and
 //! does not depend on a store.
 

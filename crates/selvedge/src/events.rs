@@ -34,9 +34,9 @@
 
 use crate::wire::values::time;
 use crate::{Error, ExecutionId, FlowId, Timestamp};
+use selvedge_api::times;
 use selvedge_client::EventStream;
 use selvedge_engine::PublicEvent;
-use selvedge_engine::request::times;
 use serde::Deserialize;
 use serde_json::Value;
 

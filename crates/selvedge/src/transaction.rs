@@ -6,10 +6,10 @@
 
 use crate::wire::submissions::FlowBody;
 use crate::{Error, ExecutionId, Flow, FlowId, Refusal, Submission};
+use selvedge_api::times;
 use selvedge_core::Draft;
 use selvedge_core::rules::flows::submit::FlowDraft;
 use selvedge_core::submission::When;
-use selvedge_engine::request::times;
 use serde_json::json;
 use std::future::Future;
 use tokio_postgres::GenericClient;

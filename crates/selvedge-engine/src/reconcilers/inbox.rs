@@ -7,11 +7,12 @@ use super::runtime::{ReconcilerContext, RowId};
 use super::{PAGE, Reconciler, Tally};
 use crate::namespace::creation::{self, DEFAULT_NAMESPACE};
 use crate::namespace::planned_graph;
-use crate::request::fields::{Fields, InvalidBody};
 use crate::request::graph::read_flow;
 use crate::request::submission::read_submission;
 use crate::{Error, ServerDefaults};
 use async_trait::async_trait;
+use selvedge_api::Rejection;
+use selvedge_api::fields::Fields;
 use selvedge_core::inbox::InboxEntry;
 use selvedge_core::name::NAME_LIMIT;
 use selvedge_core::plan::GraphPlan;
@@ -155,8 +156,8 @@ fn check(entry: &InboxEntry, home: &Home, defaults: &ServerDefaults) -> Result<C
         return Err(refusal.clone());
     }
     let fields = Fields::from_body(entry.body.as_bytes()).map_err(|invalid| match invalid {
-        InvalidBody::NotJson(detail) => Refusal::field("", detail),
-        InvalidBody::Refused(refusal) => refusal,
+        Rejection::NotJson(detail) => Refusal::field("", detail),
+        Rejection::Refused(refusal) => refusal,
     })?;
     match entry.is_flow {
         false => {

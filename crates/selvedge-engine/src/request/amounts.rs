@@ -1,6 +1,6 @@
 //! Amounts by dimension. They are parsed from their decimal text, not through a float, so they are exact.
 
-use crate::request::fields::{Entry, Fields, wrong_type};
+use selvedge_api::fields::{Entry, Fields, wrong_type};
 use selvedge_core::amount::Amount;
 use selvedge_core::gate::{Amounts, DIMENSIONS_MAX};
 use selvedge_core::name::NAME_LIMIT;

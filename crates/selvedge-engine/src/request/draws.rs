@@ -1,7 +1,7 @@
 //! The budgets, quotas, concurrency key and fairness key of an execution.
 
 use crate::request::amounts::read_amounts;
-use crate::request::fields::{Fields, wrong_type};
+use selvedge_api::fields::{Fields, wrong_type};
 use selvedge_core::gate::{Amounts, RequiredGates};
 use selvedge_core::name::{KEY_LIMIT, NAME_LIMIT};
 use selvedge_core::submission::{GatePointers, REQUIRED_GATES_LIMIT};

@@ -1,7 +1,7 @@
 //! A flow, read into a [`FlowDraft`], and its nodes, edges and edge groups, read into a [`GraphDraft`].
 
-use crate::request::fields::{Fields, unknown_word};
 use crate::request::submission::Defaults;
+use selvedge_api::fields::{Fields, unknown_word};
 use selvedge_core::join::{EdgeCondition, JoinPolicy, OnSatisfied};
 use selvedge_core::plan::{EDGES_LIMIT, EdgeDraft, GraphDraft, GroupDraft, NODES_LIMIT, NodeDraft};
 use selvedge_core::rules::flows::submit::FlowDraft;

@@ -1,8 +1,8 @@
 //! A submission, read into a [`Draft`].
 
 use crate::request::draws::read_draws;
-use crate::request::fields::{Fields, unknown_word};
 use bytes::Bytes;
+use selvedge_api::fields::{Fields, unknown_word};
 use selvedge_core::submission::Debounce;
 use selvedge_core::{Backoff, Draft, FailureClass, Policy, Refusal, Retry, TraceParent};
 

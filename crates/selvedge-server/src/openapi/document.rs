@@ -1,12 +1,12 @@
 //! The whole document: the operations in the order of their groups, the shapes, and the form of authentication.
 
 use crate::VERSION;
-use crate::openapi::node::Node;
-use crate::openapi::operation::{Access, Operation};
 use crate::openapi::operations::all_operations;
 use crate::openapi::shapes::all_shapes;
 use crate::routes::{Route, all_routes};
 use crate::wire::problem::Code;
+use selvedge_api::description::{Access, Description};
+use selvedge_api::node::Node;
 use selvedge_core::{Permission, Role};
 
 /// The groups of operations with their descriptions, in the order of the reference.
@@ -79,7 +79,7 @@ pub fn document() -> Node {
 }
 
 /// Returns the role and credential that an operation needs, from the permission of its route.
-fn access(operation: &Operation, routes: &[Route]) -> Access {
+fn access(operation: &Description, routes: &[Route]) -> Access {
     let is_same = |route: &&Route| {
         route.path == operation.path && route.method.as_str().eq_ignore_ascii_case(operation.method)
     };
@@ -104,8 +104,7 @@ fn credential_problems() -> Vec<Code> {
         [Code::InvalidToken, Code::TokenExpired, Code::TokenRevoked, Code::CrossOrigin, Code::WrongHost];
     let is_about_credentials = |code: &Code| {
         let info = code.info();
-        (matches!(info.status.as_u16(), 401 | 403) && !others.contains(code))
-            || info.code == "namespace_required"
+        (matches!(info.status, 401 | 403) && !others.contains(code)) || info.code == "namespace_required"
     };
     Code::ALL.into_iter().filter(is_about_credentials).collect()
 }

@@ -7,10 +7,7 @@
 //! against the document.
 
 mod document;
-pub mod node;
-mod operation;
 mod operations;
-mod schema;
 mod shapes;
 
 pub use document::{TAGS, document};

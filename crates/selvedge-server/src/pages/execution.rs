@@ -332,7 +332,7 @@ fn frame_text(data: &[u8]) -> String {
 }
 
 fn time_of_day(at: Timestamp) -> String {
-    crate::wire::times::text(at)[11..23].to_owned()
+    selvedge_api::times::text(at)[11..23].to_owned()
 }
 
 fn event_table(events: &[PublicEvent], now: Timestamp) -> Markup {

@@ -20,7 +20,7 @@ static PAGE: LazyLock<FixedPage> = LazyLock::new(|| {
             }
             @for code in Code::ALL {
                 @let info = code.info();
-                h2 id=(info.code) { code { (info.code) } " " span.faint { (info.status.as_u16()) } }
+                h2 id=(info.code) { code { (info.code) } " " span.faint { (info.status) } }
                 p { (info.title) ". " (info.advice) }
             }
         }

@@ -1,10 +1,10 @@
 //! The page `/docs`: the reference of the API, rendered from the document that `/openapi.json` serves.
 
 use super::frame::layout::{FixedPage, Page, heading, rendered};
-use crate::openapi::node::Node;
 use crate::openapi::{TAGS, document};
 use axum::response::Response;
 use maud::html;
+use selvedge_api::node::Node;
 use serde_json::Value;
 use std::fmt::{self, Display, Write};
 use std::sync::LazyLock;

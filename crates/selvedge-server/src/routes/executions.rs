@@ -3,7 +3,6 @@
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
 use crate::wire::body::{LARGE_BODY, RequestBody};
-use crate::wire::fields::Fields;
 use crate::wire::filter::RawFilter;
 use crate::wire::json::{self, Object};
 use crate::wire::paging::{format_cursor, invalid_cursor, parse_cursor};
@@ -15,6 +14,7 @@ use crate::wire::views::{self, Include};
 use axum::http::StatusCode;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
+use selvedge_api::fields::Fields;
 use selvedge_core::filter::Payloads;
 use selvedge_core::rules::submit::Submitted;
 use selvedge_core::{Draft, Execution, Refusal, TraceParent};

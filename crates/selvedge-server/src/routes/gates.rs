@@ -2,11 +2,11 @@
 
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
-use crate::wire::fields::Fields;
 use crate::wire::json::{self, Object};
 use crate::wire::paging::{NamePage, name_cursor};
 use crate::wire::problem::Problem;
 use axum::http::StatusCode;
+use selvedge_api::fields::Fields;
 use selvedge_core::gate::patch::{Change, ConfigPatch, RatePatch};
 use selvedge_core::gate::{Config, GateKind, Rate};
 use selvedge_core::name::NAME_LIMIT;

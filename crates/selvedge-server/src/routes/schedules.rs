@@ -3,7 +3,6 @@
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
 use crate::wire::body::RequestBody;
-use crate::wire::fields::Fields;
 use crate::wire::flow_views;
 use crate::wire::json::{self, Object};
 use crate::wire::paging::{NamePage, name_cursor};
@@ -13,6 +12,7 @@ use crate::wire::query::Query;
 use crate::wire::schedule::{check_patch, patched, read_spec, write_spec};
 use crate::wire::views::{self, Include};
 use axum::http::StatusCode;
+use selvedge_api::fields::Fields;
 use selvedge_core::rules::keyed::Answered;
 use selvedge_core::schedule::{RunResult, RunSubject, Schedule};
 use selvedge_core::{Name, Refusal};

@@ -3,13 +3,13 @@
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
 use crate::wire::body::{KEY_POINTER, RequestBody};
-use crate::wire::fields::Fields;
 use crate::wire::json;
 use crate::wire::paging::NumberPage;
 use crate::wire::path::PathExecution;
 use crate::wire::query::Query;
 use axum::http::StatusCode;
 use bytes::Bytes;
+use selvedge_api::fields::Fields;
 use selvedge_core::rules::signal::SignalDraft;
 use selvedge_core::{Name, Refusal, Signal};
 use selvedge_engine::Error;

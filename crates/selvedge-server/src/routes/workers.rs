@@ -3,7 +3,6 @@
 use crate::auth::{Caller, WorkerCaller};
 use crate::routes::HandlerResult;
 use crate::wire::body::{LARGE_BODY, RequestBody};
-use crate::wire::fields::Fields;
 use crate::wire::json;
 use crate::wire::ops::read_fence;
 use crate::wire::paging::{NamePage, name_cursor};
@@ -12,6 +11,7 @@ use crate::wire::problem::write_stale_lease;
 use crate::wire::query::{Query, check_wait};
 use crate::wire::views::{self, ClaimView};
 use axum::http::StatusCode;
+use selvedge_api::fields::Fields;
 use selvedge_core::Refusal;
 use selvedge_core::rules::claim::{ClaimDraft, Claimed};
 use selvedge_core::rules::heartbeat::LEASES_MAX;

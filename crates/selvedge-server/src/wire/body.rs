@@ -6,7 +6,6 @@
 //! A body over the limit is still read to its end, up to [`DISCARD_MAX`] bytes more, because a caller that is still
 //! sending would not see the response.
 
-use crate::wire::fields::Fields;
 use crate::wire::problem::{Code, Problem};
 use crate::wire::query::Query;
 use crate::{AppState, Options};
@@ -15,6 +14,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::HeaderValue;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
+use selvedge_api::fields::Fields;
 use selvedge_core::name::KEY_LIMIT;
 use selvedge_core::rules::CallKey;
 use selvedge_core::{Name, Refusal, TraceParent};

@@ -1,8 +1,8 @@
 //! The filter of executions that lists and bulk actions share, from a query or a body.
 
-use crate::wire::fields::{NOT_A_TIME, unknown_word};
 use crate::wire::problem::Problem;
-use crate::wire::times;
+use selvedge_api::fields::{NOT_A_TIME, unknown_word};
+use selvedge_api::times;
 use selvedge_core::filter::Filter;
 use selvedge_core::name::{LABEL_LIMIT, NAME_LIMIT, TAG_VALUE_LIMIT, check_text};
 use selvedge_core::state::StateName;

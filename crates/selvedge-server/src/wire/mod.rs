@@ -1,6 +1,6 @@
 //! The wire format: what requests carry and how responses are written.
 //!
-//! Requests: [`body`] reads the bytes, [`fields`] takes them apart, [`path`] and [`query`] read the address, and
+//! Requests: [`body`] reads the bytes, [`selvedge_api::fields`] takes them apart, [`path`] and [`query`] read the address, and
 //! `amounts`, `filter`, `graph`, `ops`, `submission` and `suspension` build the engine's types. The engine has the modules that
 //! read submissions, because it also reads those from SQL. Responses: [`json`] writes, [`views`] and [`flow_views`] have the shapes, [`problem`] the errors. [`paging`] has the pages and
 //! cursors of lists.
@@ -18,4 +18,4 @@ pub mod schedule;
 pub mod suspension;
 pub mod views;
 
-pub use selvedge_engine::request::{amounts, fields, graph, submission, times};
+pub use selvedge_engine::request::{amounts, graph, submission};

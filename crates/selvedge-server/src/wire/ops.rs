@@ -1,11 +1,11 @@
 //! The operations of a worker's report, and its fences.
 
 use crate::wire::amounts::read_amounts;
-use crate::wire::fields::Fields;
 use crate::wire::graph::read_graph;
 use crate::wire::submission::Defaults;
 use crate::wire::suspension::{read_suspend, read_waitpoint};
 use bytes::Bytes;
+use selvedge_api::fields::Fields;
 use selvedge_core::gate::Amounts;
 use selvedge_core::name::KEY_LIMIT;
 use selvedge_core::plan::GraphDraft;

@@ -1,9 +1,9 @@
 //! The specification of a schedule, read and written, and JSON merge patches of it.
 
-use crate::wire::fields::Fields;
 use crate::wire::graph::read_flow;
 use crate::wire::json::{self, Object};
 use crate::wire::submission::read_submission;
+use selvedge_api::fields::Fields;
 use selvedge_core::Refusal;
 use selvedge_core::schedule::times::Timing;
 use selvedge_core::schedule::{CatchUp, Overlap, ScheduleSpec, Template};

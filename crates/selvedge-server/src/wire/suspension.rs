@@ -1,6 +1,6 @@
 //! A suspension: its waits, their resume conditions, and its waitpoints.
 
-use crate::wire::fields::{Fields, wrong_type};
+use selvedge_api::fields::{Fields, wrong_type};
 use selvedge_core::name::NAME_LIMIT;
 use selvedge_core::rules::waitpoint::WaitpointDraft;
 use selvedge_core::step::StepKind;

@@ -1,7 +1,7 @@
 //! The JSON of executions, claims, fences, attempts, explanations and events.
 
 use crate::wire::json::{self, Object};
-use crate::wire::times;
+use selvedge_api::times;
 use selvedge_core::explain::{Explanation, Reference};
 use selvedge_core::fact::Failure;
 use selvedge_core::filter::Payloads;

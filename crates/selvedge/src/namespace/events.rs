@@ -3,8 +3,8 @@
 use super::{Connected, Namespace};
 use crate::Error;
 use crate::events::{Event, EventFilter, EventPage, From, Source, Subscription};
+use selvedge_api::times;
 use selvedge_client::{Client, Request};
-use selvedge_engine::request::times;
 use serde::Deserialize;
 
 #[derive(Deserialize)]

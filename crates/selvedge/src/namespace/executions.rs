@@ -7,10 +7,11 @@ use crate::{
     Ended, Error, Execution, ExecutionFilter, ExecutionId, Explanation, Page, Submission, Submitted,
 };
 use bytes::Bytes;
+use selvedge_api::times;
 use selvedge_client::Problem;
 use selvedge_core::Draft;
 use selvedge_core::filter::Payloads;
-use selvedge_engine::request::{cursors, times};
+use selvedge_engine::request::cursors;
 use selvedge_store::Stored;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

@@ -2,13 +2,13 @@
 
 use super::values::raw;
 use crate::Error;
+use selvedge_api::times;
 use selvedge_core::gate::Amounts;
 use selvedge_core::join::JoinPolicy;
 use selvedge_core::plan::{EdgeDraft, GraphDraft, GroupDraft};
 use selvedge_core::rules::flows::submit::FlowDraft;
 use selvedge_core::submission::When;
 use selvedge_core::{Draft, Name, Retry};
-use selvedge_engine::request::times;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;

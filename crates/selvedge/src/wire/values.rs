@@ -1,8 +1,8 @@
 //! Values of the HTTP API as serde reads and writes them: times, JSON that keeps its bytes, and objects that keep their order.
 
 use bytes::Bytes;
+use selvedge_api::times;
 use selvedge_core::Timestamp;
-use selvedge_engine::request::times;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

@@ -1,6 +1,6 @@
 //! The rows of a page of the log.
 
-use crate::request::times;
+use selvedge_api::times;
 use selvedge_core::fact::{self, EventBody, Fact};
 use selvedge_core::history::{attempt_end, attempt_outcome};
 use selvedge_core::log::{Cursor, Event, Mark, UNREADABLE, check, unpack};

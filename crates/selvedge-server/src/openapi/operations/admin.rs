@@ -1,9 +1,9 @@
 //! API keys and namespaces: `routes::keys` and `routes::namespaces`.
 
-use crate::openapi::operation::{Operation, operation};
-use crate::openapi::schema::*;
 use crate::openapi::shapes::executions::duplicate;
 use crate::wire::problem::Code;
+use selvedge_api::description::{Description, operation};
+use selvedge_api::schema::*;
 use selvedge_core::Role;
 use selvedge_core::api_key::NAMESPACES_MAX;
 use selvedge_core::gate::WEIGHT_MAX;
@@ -11,7 +11,7 @@ use serde_json::json;
 
 const TAG: &str = "Administration";
 
-pub fn operations() -> Vec<Operation> {
+pub fn operations() -> Vec<Description> {
     vec![
         create_key(),
         list_keys(),
@@ -44,7 +44,7 @@ fn key_fields() -> Vec<Field> {
     ]
 }
 
-fn create_key() -> Operation {
+fn create_key() -> Description {
     let namespaces = Schema(list_of_at_most(NAMESPACES_MAX, name()).0.with("minItems", 1));
     let body = request(vec![
         always("name", name().about("The name of the key, which is the actor of what it does.")),
@@ -66,14 +66,14 @@ fn create_key() -> Operation {
         .also([Code::NotFound])
 }
 
-fn list_keys() -> Operation {
+fn list_keys() -> Description {
     operation("get", "/v1/admin/keys", "list_keys", "List API keys, newest first")
         .about("Revoked ones are included.")
         .paged()
         .answers_page(answer(key_fields()))
 }
 
-fn revoke_key() -> Operation {
+fn revoke_key() -> Description {
     operation("delete", "/v1/admin/keys/{id}", "revoke_key", "Revoke an API key")
         .about("This server refuses it at once, others within seconds.")
         .answers(200, "The revoked key.", answer(key_fields()))
@@ -89,19 +89,19 @@ fn namespace() -> Schema {
     ])
 }
 
-fn list_namespaces() -> Operation {
+fn list_namespaces() -> Description {
     operation("get", "/v1/admin/namespaces", "list_namespaces", "List namespaces, ordered by name")
         .paged()
         .answers_page(namespace())
 }
 
-fn get_namespace() -> Operation {
+fn get_namespace() -> Description {
     operation("get", "/v1/admin/namespaces/{name}", "get_namespace", "Get a namespace")
         .answers(200, "The namespace.", namespace())
         .also([Code::NotFound, Code::InvalidField, Code::UnknownField])
 }
 
-fn put_namespace() -> Operation {
+fn put_namespace() -> Description {
     let weight = integer_within(1, WEIGHT_MAX.into())
         .about("The share of the namespace in claims from several. Default: 1.");
     let settings = request(vec![
@@ -116,7 +116,7 @@ fn put_namespace() -> Operation {
         .also([Code::WrongState])
 }
 
-fn delete_namespace() -> Operation {
+fn delete_namespace() -> Description {
     operation("delete", "/v1/admin/namespaces/{name}", "delete_namespace", "Delete a namespace with everything in it")
         .about("Starts a bulk job, which is shown in the namespace of the caller, to administrators, and cannot be stopped. A repeated request answers the same job, and continues one that an earlier version stopped.")
         .answers(202, "The bulk job.", answer(super::bulk_jobs::fields()))

@@ -1,18 +1,18 @@
 //! Bulk jobs: `routes::bulk_jobs`.
 
 use super::operators::bulk_action;
-use crate::openapi::operation::{Operation, operation};
-use crate::openapi::schema::*;
 use crate::openapi::shapes::executions::duplicate;
 use crate::openapi::shapes::filter::filter;
 use crate::wire::problem::Code;
+use selvedge_api::description::{Description, operation};
+use selvedge_api::schema::*;
 use selvedge_core::bulk_job::{BulkJobState, REFUSED_MAX};
 use serde_json::json;
 
 const TAG: &str = "Bulk jobs";
 
 /// Returns the operations of bulk jobs.
-pub fn operations() -> Vec<Operation> {
+pub fn operations() -> Vec<Description> {
     [start(), list_jobs(), get(), stop()].into_iter().map(|operation| operation.tag(TAG)).collect()
 }
 
@@ -38,7 +38,7 @@ pub fn fields() -> Vec<Field> {
     ]
 }
 
-fn start() -> Operation {
+fn start() -> Description {
     let body = request(vec![
         always("action", bulk_action()),
         optional(
@@ -57,14 +57,14 @@ fn start() -> Operation {
         .answers(200, "The job of an earlier call with the same key.", answered())
 }
 
-fn list_jobs() -> Operation {
+fn list_jobs() -> Description {
     operation("get", "/v1/bulk-jobs", "list_bulk_jobs", "List bulk jobs, newest first")
         .about("A job is kept for 7 days after its end.")
         .paged()
         .answers_page(answer(fields()))
 }
 
-fn get() -> Operation {
+fn get() -> Description {
     operation("get", "/v1/bulk-jobs/{id}", "get_bulk_job", "Show the progress of a bulk job").answers(
         200,
         "The job.",
@@ -72,7 +72,7 @@ fn get() -> Operation {
     )
 }
 
-fn stop() -> Operation {
+fn stop() -> Description {
     operation("delete", "/v1/bulk-jobs/{id}", "stop_bulk_job", "Stop a bulk job")
         .about("What it has done stays done. A job that has ended stays as it is. The deletion of a namespace cannot be stopped.")
         .answers(200, "The job.", answer(fields()))

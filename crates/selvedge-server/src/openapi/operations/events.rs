@@ -1,16 +1,16 @@
 //! Events and streams: `routes::events` and `routes::streams`.
 
-use crate::openapi::operation::{Operation, operation};
-use crate::openapi::schema::*;
 use crate::openapi::shapes::filter::tag_filter;
 use crate::wire::problem::Code;
+use selvedge_api::description::{Description, operation};
+use selvedge_api::schema::*;
 use selvedge_core::fact::EVENT_TYPES;
 
-pub fn operations() -> Vec<Operation> {
+pub fn operations() -> Vec<Description> {
     vec![events(), frames(), tail(), summary()]
 }
 
-fn events() -> Operation {
+fn events() -> Description {
     let page = answer(vec![
         always("items", list(shape("Event"))),
         nullable("next_cursor", text().about("Null at the current end of the log.")),
@@ -39,7 +39,7 @@ fn events() -> Operation {
         .tag("Events")
 }
 
-fn frames() -> Operation {
+fn frames() -> Description {
     let more = vec![
         nullable("attempt", count()),
         always("closed", flag().about("True if the attempt has ended and the page has its last frames.")),
@@ -55,7 +55,7 @@ fn frames() -> Operation {
         .tag("Streams")
 }
 
-fn tail() -> Operation {
+fn tail() -> Description {
     operation("get", "/v1/executions/{id}/stream/tail", "tail_frames", "Follow the frames of an attempt")
         .about("Live messages named frame, until the attempt has ended, and then one named closed.")
         .query("attempt", count(), "The attempt. Default: the latest.")
@@ -67,7 +67,7 @@ fn tail() -> Operation {
         .tag("Streams")
 }
 
-fn summary() -> Operation {
+fn summary() -> Description {
     let fields = vec![nullable("attempt", count()), always("version", count()), always("document", any())];
     operation("get", "/v1/executions/{id}/summary", "get_summary", "Read the summary of an attempt")
         .about("The document merged from the summary frames.")

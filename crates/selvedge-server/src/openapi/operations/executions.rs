@@ -1,12 +1,12 @@
 //! Submission, lists and details of executions: `routes::executions`, `routes::relatives`, `routes::steps`.
 
-use crate::openapi::operation::{Operation, operation};
-use crate::openapi::schema::*;
 use crate::openapi::shapes::executions::submitted;
 use crate::openapi::shapes::filter::{FilterField, Values, conditions};
 use crate::openapi::shapes::{failure, outcome};
 use crate::routes::BATCH_MAX;
 use crate::wire::problem::Code;
+use selvedge_api::description::{Description, operation};
+use selvedge_api::schema::*;
 use selvedge_core::submission::TAGS_LIMIT;
 use serde_json::json;
 
@@ -15,7 +15,7 @@ const TAG: &str = "Executions";
 const OF_SUBMISSIONS: [Code; 5] =
     [Code::IdempotencyMismatch, Code::IdTaken, Code::LaneDraining, Code::UnknownBudget, Code::UnknownQuota];
 
-pub fn operations() -> Vec<Operation> {
+pub fn operations() -> Vec<Description> {
     vec![submit(), submit_batch(), list_executions(), get()]
         .into_iter()
         .chain(details())
@@ -23,7 +23,7 @@ pub fn operations() -> Vec<Operation> {
         .collect()
 }
 
-fn submit() -> Operation {
+fn submit() -> Description {
     operation("post", "/v1/executions", "submit_execution", "Submit an execution")
         .about("A submission that is repeated with the same id or key returns the existing execution.")
         .repeatable()
@@ -38,7 +38,7 @@ fn submit() -> Operation {
         .also([Code::NotFound])
 }
 
-fn submit_batch() -> Operation {
+fn submit_batch() -> Description {
     let example =
         json!({ "executions": [{ "kind": "greet", "input": "Ada" }, { "kind": "greet", "input": "Bob" }] });
     let result = one_of(vec![answer(submitted()), answer(vec![always("error", shape("Problem"))])]);
@@ -54,7 +54,7 @@ fn submit_batch() -> Operation {
         )
 }
 
-fn list_executions() -> Operation {
+fn list_executions() -> Description {
     let list = operation("get", "/v1/executions", "list_executions", "List executions, newest first")
         .about("An item matches all filters that are given.");
     filters(list)
@@ -68,7 +68,7 @@ fn list_executions() -> Operation {
 }
 
 /// Adds the conditions of the filter as parameters.
-fn filters(operation: Operation) -> Operation {
+fn filters(operation: Description) -> Description {
     conditions().into_iter().fold(operation, |operation, FilterField { name, schema, about, values }| {
         match values {
             Values::One => operation.query(name, schema, about),
@@ -78,14 +78,14 @@ fn filters(operation: Operation) -> Operation {
     })
 }
 
-fn get() -> Operation {
+fn get() -> Description {
     operation("get", "/v1/executions/{id}", "get_execution", "Get an execution")
         .about("It has the fields of its submission by the same names and in the same form. Only a delay is not kept as it was given: delayed_until_at is its end.")
         .answers(200, "The execution, with input, result and progress.", shape("Execution"))
         .also([Code::UnknownField])
 }
 
-fn details() -> Vec<Operation> {
+fn details() -> Vec<Description> {
     let result = || {
         answer(vec![nullable("outcome", outcome()), always("result", any()), nullable("error", failure())])
     };

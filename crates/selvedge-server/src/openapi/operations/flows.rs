@@ -1,12 +1,12 @@
 //! Flows: `routes::flows`.
 
-use crate::openapi::operation::{Operation, operation};
-use crate::openapi::schema::*;
 use crate::openapi::shapes::executions::duplicate;
 use crate::openapi::shapes::filter::tag_filter;
 use crate::openapi::shapes::flows::flow_state;
 use crate::openapi::shapes::submission::graph;
 use crate::wire::problem::Code;
+use selvedge_api::description::{Description, operation};
+use selvedge_api::schema::*;
 use selvedge_core::flow::CancelMode;
 use serde_json::{Value, json};
 
@@ -22,14 +22,14 @@ const OF_GRAPHS: [Code; 7] = [
     Code::IdTaken,
 ];
 
-pub fn operations() -> Vec<Operation> {
+pub fn operations() -> Vec<Description> {
     vec![submit(), grow(), list_flows(), get(), explain(), show_graph(), result(), cancel()]
         .into_iter()
         .map(|operation| operation.tag(TAG))
         .collect()
 }
 
-fn submit() -> Operation {
+fn submit() -> Description {
     let example = json!({
         "name": "order",
         "nodes": [{ "name": "charge", "kind": "charge-card", "input": { "cents": 1200 } }, { "name": "ship", "kind": "ship" }],
@@ -46,7 +46,7 @@ fn submit() -> Operation {
         .also([Code::NotFound])
 }
 
-fn grow() -> Operation {
+fn grow() -> Description {
     let example: Value = json!({ "nodes": [{ "name": "receipt", "kind": "send-mail" }], "edges": [{ "from": "ship", "to": "receipt" }] });
     operation("post", "/v1/flows/{id}/nodes", "grow_flow", "Add nodes and edges to a flow")
         .about("Edges may name nodes that exist already.")
@@ -59,7 +59,7 @@ fn grow() -> Operation {
         .also([Code::FlowEnded, Code::AlreadyTerminal, Code::WrongState, Code::LimitReached])
 }
 
-fn list_flows() -> Operation {
+fn list_flows() -> Description {
     operation("get", "/v1/flows", "list_flows", "List flows, newest first")
         .joined_query("state", flow_state(), "The states.")
         .query("name", name(), "The name.")
@@ -70,13 +70,13 @@ fn list_flows() -> Operation {
         .answers_page(shape("Flow"))
 }
 
-fn get() -> Operation {
+fn get() -> Description {
     operation("get", "/v1/flows/{id}", "get_flow", "Get a flow")
         .answers(200, "The flow.", shape("Flow"))
         .also([Code::UnknownField])
 }
 
-fn explain() -> Operation {
+fn explain() -> Description {
     operation(
         "get",
         "/v1/flows/{id}/explain",
@@ -87,7 +87,7 @@ fn explain() -> Operation {
     .also([Code::UnknownField])
 }
 
-fn show_graph() -> Operation {
+fn show_graph() -> Description {
     let contents =
         vec![("application/json", shape("Graph")), ("text/vnd.graphviz", text()), ("image/svg+xml", text())];
     operation("get", "/v1/flows/{id}/graph", "get_flow_graph", "Get the graph of a flow")
@@ -95,14 +95,14 @@ fn show_graph() -> Operation {
         .answers_as(200, "The graph.", contents)
 }
 
-fn result() -> Operation {
+fn result() -> Description {
     operation("get", "/v1/flows/{id}/result", "get_flow_result", "Wait for the result of a flow")
         .query("wait_ms", wait(), "The longest wait for the end.")
         .answers(200, "It has ended.", shape("FlowResult"))
         .answers(202, "It has not ended yet.", shape("FlowResult"))
 }
 
-fn cancel() -> Operation {
+fn cancel() -> Description {
     let modes = [CancelMode::All, CancelMode::Pending].map(CancelMode::as_str);
     let body = request(vec![
         optional(

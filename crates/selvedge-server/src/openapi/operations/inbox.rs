@@ -1,17 +1,17 @@
 //! The inbox of submissions from SQL: `routes::inbox`.
 
-use crate::openapi::operation::{Operation, operation};
-use crate::openapi::schema::*;
+use selvedge_api::description::{Description, operation};
+use selvedge_api::schema::*;
 use serde_json::json;
 
 const TAG: &str = "Inbox";
 
 /// Returns the operations of the inbox.
-pub fn operations() -> Vec<Operation> {
+pub fn operations() -> Vec<Description> {
     [list_inbox(), retry(), delete()].into_iter().map(|operation| operation.tag(TAG)).collect()
 }
 
-fn list_inbox() -> Operation {
+fn list_inbox() -> Description {
     let problem = answer(vec![
         always("code", text()),
         always("detail", text()),
@@ -39,14 +39,14 @@ fn list_inbox() -> Operation {
         .answers(200, "The counts, and a page of the refused submissions.", page)
 }
 
-fn retry() -> Operation {
+fn retry() -> Description {
     operation("post", "/v1/inbox/{number}/retry", "retry_inbox", "Take a refused submission in again")
         .about("For example after a missing budget was created. Repeating it while the submission waits changes nothing.")
         .body_if_any(request(Vec::new()), json!({}))
         .answers(200, "The submission waits again.", answer(vec![always("number", total())]))
 }
 
-fn delete() -> Operation {
+fn delete() -> Description {
     operation("delete", "/v1/inbox/{number}", "delete_inbox", "Delete a refused submission").answers(
         200,
         "The submission is deleted.",

@@ -1,15 +1,15 @@
 //! Lanes, quotas and budgets: `routes::lanes`, `routes::quotas` and `routes::budgets`.
 
-use crate::openapi::operation::{Operation, operation};
-use crate::openapi::schema::*;
 use crate::openapi::shapes::executions::duplicate;
 use crate::openapi::shapes::limits;
 use crate::wire::problem::Code;
+use selvedge_api::description::{Description, operation};
+use selvedge_api::schema::*;
 use serde_json::json;
 
 const TAG: &str = "Limits";
 
-pub fn operations() -> Vec<Operation> {
+pub fn operations() -> Vec<Description> {
     let mut operations = lanes();
     operations.extend(quotas());
     operations.extend(budgets());
@@ -21,7 +21,7 @@ fn removed() -> Schema {
 }
 
 #[rustfmt::skip]
-fn lanes() -> Vec<Operation> {
+fn lanes() -> Vec<Description> {
     let changed = || [limits::lane(), vec![always("duplicate", duplicate())]].concat();
     vec![
         operation("get", "/v1/lanes", "list_lanes", "List lanes").about("Configured lanes, and lanes that have had a submission, ordered by name.").paged().answers_page(shape("Lane")),
@@ -37,7 +37,7 @@ fn lanes() -> Vec<Operation> {
 }
 
 #[rustfmt::skip]
-fn quotas() -> Vec<Operation> {
+fn quotas() -> Vec<Description> {
     vec![
         operation("get", "/v1/quotas", "list_quotas", "List quotas").paged().answers_page(shape("Quota")),
         operation("get", "/v1/quotas/{name}", "get_quota", "Get a quota").answers(200, "The quota.", shape("Quota")).also([Code::NotFound, Code::InvalidField, Code::UnknownField]),
@@ -50,7 +50,7 @@ fn quotas() -> Vec<Operation> {
 }
 
 #[rustfmt::skip]
-fn budgets() -> Vec<Operation> {
+fn budgets() -> Vec<Description> {
     let usage = request(vec![
         always("usage", amounts()),
         optional("dedup_key", key().about("Default: the header Idempotency-Key.")),

@@ -15,10 +15,10 @@ mod waitpoints;
 mod webhooks;
 mod workers;
 
-use crate::openapi::operation::Operation;
+use selvedge_api::description::Description;
 
 /// Returns every operation.
-pub fn all_operations() -> Vec<Operation> {
+pub fn all_operations() -> Vec<Description> {
     [
         executions::operations(),
         operators::operations(),

@@ -1,19 +1,19 @@
 //! Operator actions on one or many executions: `routes::operators` and `routes::bulk`.
 
-use crate::openapi::operation::{Operation, operation};
-use crate::openapi::schema::*;
 use crate::openapi::shapes::executions::{changed, duplicate};
 use crate::openapi::shapes::filter::filter;
 use crate::openapi::shapes::reports::delay;
 use crate::openapi::shapes::submission::priority;
 use crate::wire::problem::Code;
+use selvedge_api::description::{Description, operation};
+use selvedge_api::schema::*;
 use selvedge_engine::BULK_MAX;
 use serde_json::json;
 
 const TAG: &str = "Operator actions";
 
 #[rustfmt::skip]
-pub fn operations() -> Vec<Operation> {
+pub fn operations() -> Vec<Description> {
     vec![
         action("/v1/executions/{id}/cancel", "cancel_execution", "Cancel an execution")
             .about("A running attempt is asked to stop and has grace_ms to do so.")
@@ -40,12 +40,12 @@ pub fn operations() -> Vec<Operation> {
 const DELAY: [&str; 2] = ["until_at", "delay_ms"];
 
 /// Returns an action on one execution, without its body.
-fn action(path: &'static str, id: &'static str, summary: &'static str) -> Operation {
+fn action(path: &'static str, id: &'static str, summary: &'static str) -> Description {
     unanswered_action(path, id, summary).answers(200, "The execution.", answer(changed()))
 }
 
 /// Returns an action on one execution, without its body and answer.
-fn unanswered_action(path: &'static str, id: &'static str, summary: &'static str) -> Operation {
+fn unanswered_action(path: &'static str, id: &'static str, summary: &'static str) -> Description {
     operation("post", path, id, summary).repeatable().also([
         Code::VersionMismatch,
         Code::WrongState,
@@ -61,7 +61,7 @@ fn with_version(mut fields: Vec<Field>) -> Schema {
     request(fields)
 }
 
-fn replay() -> Operation {
+fn replay() -> Description {
     let dry_run = optional("dry_run", flag().about("True to see what a replay would reopen."));
     let mut fields = vec![always("execution", shape("Execution"))];
     fields.extend([
@@ -94,7 +94,7 @@ pub fn bulk_action() -> Schema {
     ])
 }
 
-fn bulk() -> Operation {
+fn bulk() -> Description {
     let refused = answer(vec![always("id", id()), always("code", text()), always("detail", text())]);
     let body = request(vec![
         always("action", bulk_action()),

@@ -1,11 +1,11 @@
 //! The web pages: `pages`.
 
-use crate::openapi::operation::{Operation, operation};
-use crate::openapi::schema::*;
 use crate::wire::problem::Code;
+use selvedge_api::description::{Description, operation};
+use selvedge_api::schema::*;
 
 #[rustfmt::skip]
-pub fn operations() -> Vec<Operation> {
+pub fn operations() -> Vec<Description> {
     let html = || vec![("text/html; charset=utf-8", text())];
     let page = |path, id, summary| operation("get", path, id, summary).tag("Pages").answers_as(200, "A page.", html());
     let list = |path, id, summary| page(path, id, summary).query("cursor", text(), "The place of the page in the list.").also([Code::InvalidCursor]);

@@ -1,15 +1,15 @@
 //! Schedules: `routes::schedules`.
 
-use crate::openapi::operation::{Operation, operation};
-use crate::openapi::schema::*;
 use crate::openapi::shapes::executions::duplicate;
 use crate::wire::problem::Code;
+use selvedge_api::description::{Description, operation};
+use selvedge_api::schema::*;
 use serde_json::json;
 
 const TAG: &str = "Schedules";
 
 #[rustfmt::skip]
-pub fn operations() -> Vec<Operation> {
+pub fn operations() -> Vec<Description> {
     let removed = answer(vec![always("name", text()), always("removed", flag())]);
     let started = || answer(vec![sometimes("execution", shape("Execution")), sometimes("flow", shape("Flow")), always("duplicate", duplicate())]);
     let time_of = answer(vec![always("scheduled_at", time())]);

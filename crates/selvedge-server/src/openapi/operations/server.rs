@@ -1,14 +1,14 @@
 //! Health, metrics and this document: `routes::health` and `openapi`.
 
-use crate::openapi::operation::{Operation, operation};
-use crate::openapi::schema::*;
 use crate::openapi::shapes::executions::duplicate;
 use crate::routes::clock::{ADVANCE_MAX_MS, RUNNING_MAX_MS, RUNNING_MS};
+use selvedge_api::description::{Description, operation};
+use selvedge_api::schema::*;
 use selvedge_core::rollup::KEPT_MS;
 use serde_json::json;
 
 #[rustfmt::skip]
-pub fn operations() -> Vec<Operation> {
+pub fn operations() -> Vec<Description> {
     let ready = answer(vec![always("status", text()), always("store", text()), nullable("uncovered_namespaces", total().about("The number of namespaces whose background work no server does; null if it cannot be read.")), always("clock_behind_ms", total().about("The milliseconds by which the clock of the store's database is behind the time of the store, after it stepped back; else 0. Leases, delays and schedules go on by the time of the store."))]);
     let document = map(any());
     let advance = request(vec![

@@ -1,11 +1,11 @@
 //! Signals, waitpoints and token keys: `routes::signals` and `routes::waitpoints`.
 
-use crate::openapi::operation::{Operation, operation};
-use crate::openapi::schema::*;
 use crate::openapi::shapes::executions::duplicate;
 use crate::openapi::shapes::outcome;
 use crate::openapi::shapes::suspension::{effect, waitpoint_state};
 use crate::wire::problem::Code;
+use selvedge_api::description::{Description, operation};
+use selvedge_api::schema::*;
 use selvedge_core::signal::SIGNAL_LIMIT;
 use serde_json::json;
 
@@ -14,7 +14,7 @@ const OF_TOKENS: [Code; 3] = [Code::InvalidToken, Code::TokenExpired, Code::Toke
 const OF_DELIVERIES: [Code; 4] =
     [Code::AlreadyTerminal, Code::WrongState, Code::LimitReached, Code::IdempotencyMismatch];
 
-pub fn operations() -> Vec<Operation> {
+pub fn operations() -> Vec<Description> {
     vec![send(), signal(), look(), answer_waitpoint(), list_all(), get(), reissue(), revoke()]
         .into_iter()
         .map(|operation| operation.tag(TAG))
@@ -36,7 +36,7 @@ fn signal_fields(has_name: bool) -> Vec<Field> {
     ]
 }
 
-fn send() -> Operation {
+fn send() -> Description {
     let mut fields = signal_fields(true);
     fields.push(optional("source", name().about("The source, which only operators may name.")));
     let sent = answer(vec![always("number", count()), always("name", text()), always("source", text())]);
@@ -50,7 +50,7 @@ fn send() -> Operation {
         .also(OF_DELIVERIES)
 }
 
-fn signal() -> Operation {
+fn signal() -> Description {
     let mut fields = vec![always("token", text().about("The token that came with the waitpoint."))];
     fields.extend(signal_fields(false));
     operation("post", "/v1/waitpoints/{id}/signal", "signal_waitpoint", "Send a signal with a token")
@@ -62,7 +62,7 @@ fn signal() -> Operation {
         .also(OF_DELIVERIES)
 }
 
-fn look() -> Operation {
+fn look() -> Description {
     let fields = vec![
         always("waitpoint", id()),
         always("name", text()),
@@ -86,7 +86,7 @@ fn look() -> Operation {
         .also(OF_TOKENS)
 }
 
-fn answer_waitpoint() -> Operation {
+fn answer_waitpoint() -> Description {
     operation("post", "/v1/waitpoints/{id}/answer", "answer_waitpoint", "Answer a waitpoint as an operator")
         .repeatable()
         .body_if_any(request(signal_fields(false)), json!({ "payload": { "approved": true } }))
@@ -94,7 +94,7 @@ fn answer_waitpoint() -> Operation {
         .also(OF_DELIVERIES)
 }
 
-fn list_all() -> Operation {
+fn list_all() -> Description {
     operation("get", "/v1/waitpoints", "list_waitpoints", "List waitpoints, newest first")
         .query("state", waitpoint_state(), "The state.")
         .query("source", name(), "The source.")
@@ -104,13 +104,13 @@ fn list_all() -> Operation {
         .also([Code::NotFound])
 }
 
-fn get() -> Operation {
+fn get() -> Description {
     operation("get", "/v1/waitpoints/{id}", "get_waitpoint", "Get a waitpoint")
         .answers(200, "The waitpoint.", shape("Waitpoint"))
         .also([Code::UnknownField])
 }
 
-fn reissue() -> Operation {
+fn reissue() -> Description {
     let fields = vec![
         always("waitpoint", shape("Waitpoint")),
         nullable("token", text().about("The new token; null if the request repeats an earlier one.")),
@@ -128,7 +128,7 @@ fn reissue() -> Operation {
     .also([Code::WrongState, Code::AlreadyTerminal, Code::LimitReached])
 }
 
-fn revoke() -> Operation {
+fn revoke() -> Description {
     let fields = vec![always("waitpoint", shape("Waitpoint")), always("duplicate", duplicate())];
     operation("post", "/v1/waitpoints/{id}/revoke", "revoke_waitpoint", "Revoke the token of a waitpoint")
         .repeatable()
@@ -137,7 +137,7 @@ fn revoke() -> Operation {
         .also([Code::WrongState, Code::AlreadyTerminal])
 }
 
-fn list_keys() -> Operation {
+fn list_keys() -> Description {
     let key =
         answer(vec![always("key_id", text()), always("created_at", time()), nullable("expires_at", time())]);
     operation(
@@ -150,7 +150,7 @@ fn list_keys() -> Operation {
     .also([Code::UnknownField])
 }
 
-fn rotate_keys() -> Operation {
+fn rotate_keys() -> Description {
     let fields =
         vec![always("key_id", text()), always("grace_ms", integer()), always("duplicate", duplicate())];
     let grace = duration().about("The time for which tokens of the old key stay valid.");

@@ -1,17 +1,17 @@
 //! Webhooks: `routes::webhooks`.
 
-use crate::openapi::operation::{Operation, operation};
-use crate::openapi::schema::*;
 use crate::openapi::shapes::executions::duplicate;
 use crate::openapi::shapes::filter::tag_filter;
 use crate::wire::problem::Code;
+use selvedge_api::description::{Description, operation};
+use selvedge_api::schema::*;
 use selvedge_core::fact::EVENT_TYPES;
 use selvedge_core::webhook::{DeliveryState, EVERY_TYPE, PauseReason, URL_LIMIT};
 use serde_json::json;
 
 const TAG: &str = "Webhooks";
 
-pub fn operations() -> Vec<Operation> {
+pub fn operations() -> Vec<Description> {
     [configuration(), deliveries()].into_iter().flatten().map(|operation| operation.tag(TAG)).collect()
 }
 
@@ -88,7 +88,7 @@ fn secret() -> Field {
 }
 
 #[rustfmt::skip]
-fn configuration() -> Vec<Operation> {
+fn configuration() -> Vec<Description> {
     let example = json!({ "url": "https://example.com/hook", "types": ["execution.completed", "execution.failed"] });
     let created = answer([webhook(), vec![secret()]].concat());
     let rotated = answer(vec![secret(), always("grace_ms", integer()), always("duplicate", duplicate())]);
@@ -117,7 +117,7 @@ fn configuration() -> Vec<Operation> {
 }
 
 #[rustfmt::skip]
-fn deliveries() -> Vec<Operation> {
+fn deliveries() -> Vec<Description> {
     let replayed = answer(vec![always("delivery", delivery()), always("duplicate", duplicate())]);
     vec![
         operation("get", "/v1/webhooks/{name}/deliveries", "list_deliveries", "List deliveries of a webhook, newest first").about("All that are pending or dead, and the last thousand that were delivered.")

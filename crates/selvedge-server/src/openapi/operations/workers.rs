@@ -1,9 +1,9 @@
 //! Workers: `routes::workers` and `routes::report`.
 
-use crate::openapi::operation::{Operation, operation};
-use crate::openapi::schema::*;
 use crate::openapi::shapes::executions::duplicate;
 use crate::wire::problem::Code;
+use selvedge_api::description::{Description, operation};
+use selvedge_api::schema::*;
 use selvedge_core::rules::heartbeat::LEASES_MAX;
 use selvedge_core::rules::report::OPS_MAX;
 use selvedge_core::session::LISTED_MS;
@@ -12,14 +12,14 @@ use serde_json::json;
 const TAG: &str = "Workers";
 const EXAMPLE_ID: &str = "019a0000-0000-7000-8000-000000000001";
 
-pub fn operations() -> Vec<Operation> {
+pub fn operations() -> Vec<Description> {
     vec![claim(), heartbeat(), report(), drain(), remove(), list_workers()]
         .into_iter()
         .map(|operation| operation.tag(TAG))
         .collect()
 }
 
-fn claim() -> Operation {
+fn claim() -> Description {
     let example = json!({ "worker": "mailer", "lanes": ["default"], "kinds": ["greet"], "max": 10 });
     operation("post", "/v1/workers/{instance}/claim", "claim", "Claim executions")
         .about("Waits up to wait_ms for work. A repetition with its key returns the leases that it made and that still live.")
@@ -29,7 +29,7 @@ fn claim() -> Operation {
         .also([Code::Superseded])
 }
 
-fn heartbeat() -> Operation {
+fn heartbeat() -> Description {
     let body = request(vec![
         always("leases", list_of_at_most(LEASES_MAX, shape("FenceRequest"))),
         optional("wait_ms", wait().about("Returns early when a lease is lost or asked to cancel.")),
@@ -43,7 +43,7 @@ fn heartbeat() -> Operation {
         .also([Code::Superseded])
 }
 
-fn report() -> Operation {
+fn report() -> Description {
     let body = request(vec![
         always("ops", list_of_at_most(OPS_MAX, shape("Op"))),
         optional("claim", shape("ClaimRequest").about("The next claim, in the same round trip.")),
@@ -67,7 +67,7 @@ fn report() -> Operation {
         .also([Code::Superseded])
 }
 
-fn drain() -> Operation {
+fn drain() -> Description {
     let fields =
         vec![always("instance", text()), always("draining", flag()), always("duplicate", duplicate())];
     operation("post", "/v1/workers/{instance}/drain", "drain_worker", "Ask a worker to claim nothing more")
@@ -76,7 +76,7 @@ fn drain() -> Operation {
         .answers(200, "The worker will see drain: true.", answer(fields))
 }
 
-fn remove() -> Operation {
+fn remove() -> Description {
     let released = always("released", list(shape("Fence")).about("The leases that were put back."));
     operation("delete", "/v1/workers/{instance}", "remove_worker", "Remove a worker, and put its leases back")
         .query("incarnation", name(), "The incarnation that leaves.")
@@ -84,7 +84,7 @@ fn remove() -> Operation {
         .also([Code::Superseded])
 }
 
-fn list_workers() -> Operation {
+fn list_workers() -> Description {
     operation("get", "/v1/workers", "list_workers", "List the workers")
         .about(&format!(
             "Live workers, and those that ended in the last {}, ordered by instance.",

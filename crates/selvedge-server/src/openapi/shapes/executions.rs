@@ -1,7 +1,7 @@
 //! Executions and what belongs to them: `wire::views`, and the writers in `routes`.
 
 use super::{failure, outcome};
-use crate::openapi::schema::*;
+use selvedge_api::schema::*;
 use selvedge_core::FailureClass;
 use selvedge_core::explain::Code;
 use selvedge_core::gate::GateKind;

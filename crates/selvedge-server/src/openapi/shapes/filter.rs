@@ -2,8 +2,8 @@
 
 use super::executions::state;
 use super::outcome;
-use crate::openapi::schema::*;
 use crate::wire::filter::ERROR_LIMIT;
+use selvedge_api::schema::*;
 use selvedge_core::name::{LABEL_LIMIT, NAME_LIMIT, TAG_VALUE_LIMIT};
 use selvedge_core::state::StateName;
 use selvedge_core::submission::TAGS_LIMIT;

@@ -3,7 +3,7 @@
 use super::executions::{duplicate, state};
 use super::submission::retention;
 use super::{failure, outcome};
-use crate::openapi::schema::*;
+use selvedge_api::schema::*;
 use selvedge_core::flow::{CancelMode, FlowState};
 use selvedge_core::join::{EdgeCondition, OnSatisfied};
 use selvedge_core::state::StateName;

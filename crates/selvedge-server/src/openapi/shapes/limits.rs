@@ -1,6 +1,6 @@
 //! Lanes, quotas and budgets: `routes::gates` and the files beside it.
 
-use crate::openapi::schema::*;
+use selvedge_api::schema::*;
 use selvedge_core::gate::{BudgetScope, DIMENSIONS_MAX, LIMIT_MAX, LaneState, OnHard, WEIGHT_MAX};
 
 pub fn shapes() -> Vec<(&'static str, Schema)> {

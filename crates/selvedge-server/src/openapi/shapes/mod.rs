@@ -10,8 +10,8 @@ pub mod submission;
 pub mod suspension;
 mod workers;
 
-use crate::openapi::schema::*;
 use crate::wire::problem::Code;
+use selvedge_api::schema::*;
 use selvedge_core::Outcome;
 
 /// Returns every shape with its name.

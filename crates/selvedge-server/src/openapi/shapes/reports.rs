@@ -4,7 +4,7 @@ use super::executions::state;
 use super::fence;
 use super::submission::graph;
 use super::suspension::{suspend_fields, waitpoint_fields};
-use crate::openapi::schema::*;
+use selvedge_api::schema::*;
 use selvedge_core::FailureClass;
 use selvedge_core::rules::report::MESSAGE_LIMIT;
 use selvedge_core::step::StepKind;

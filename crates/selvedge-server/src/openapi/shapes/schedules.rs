@@ -1,6 +1,6 @@
 //! Schedules: `wire::schedule` and `routes::schedules`.
 
-use crate::openapi::schema::*;
+use selvedge_api::schema::*;
 use selvedge_core::schedule::cron::EXPRESSION_LIMIT;
 use selvedge_core::schedule::times::INTERVAL_MS;
 use selvedge_core::schedule::{CatchUp, JITTER_MAX_MS, Overlap};

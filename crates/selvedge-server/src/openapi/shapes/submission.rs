@@ -1,6 +1,6 @@
 //! Submissions: `wire::submission`, `wire::draws` and `wire::graph`.
 
-use crate::openapi::schema::*;
+use selvedge_api::schema::*;
 use selvedge_core::gate::LIMIT_MAX;
 use selvedge_core::join::{EdgeCondition, OnSatisfied};
 use selvedge_core::json::DEPTH_MAX;

@@ -1,7 +1,7 @@
 //! Suspensions, resume conditions and waitpoints: `wire::suspension` and `routes::waitpoints`.
 
 use super::executions::duplicate;
-use crate::openapi::schema::*;
+use selvedge_api::schema::*;
 use selvedge_core::signal::Effect;
 use selvedge_core::step::StepKind;
 use selvedge_core::suspension::{DEPTH_MAX, Distinct, LEAVES_MAX, NAMES_MAX, OnTimeout, WAITS_MAX};

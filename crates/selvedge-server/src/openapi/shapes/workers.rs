@@ -2,7 +2,7 @@
 
 use super::executions::duplicate;
 use super::{failure, fence, outcome, stale_lease};
-use crate::openapi::schema::*;
+use selvedge_api::schema::*;
 use selvedge_core::rules::claim::{CLAIM_MAX, TTL_MAX_MS, TTL_MIN_MS};
 use selvedge_core::submission::CAPABILITIES_LIMIT;
 use selvedge_core::suspension::ResumedBy;

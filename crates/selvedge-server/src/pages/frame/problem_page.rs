@@ -2,7 +2,7 @@
 
 use super::layout::{self, mark, redirect};
 use crate::pages::parts::address;
-use crate::wire::problem::{Code, ProblemSummary};
+use crate::wire::problem::{Code, ProblemSummary, status_of};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::middleware::Next;
@@ -60,5 +60,5 @@ fn page(problem: &ProblemSummary) -> Response {
             }
         }
     };
-    layout::bare(info.status, info.title, content)
+    layout::bare(status_of(problem.code), info.title, content)
 }

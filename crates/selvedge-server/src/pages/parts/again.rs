@@ -5,8 +5,9 @@
 
 use super::payload::indented;
 use super::{duration, user_text};
-use crate::wire::{times, views};
+use crate::wire::views;
 use maud::{Markup, html};
+use selvedge_api::times;
 use selvedge_core::gate::Amounts;
 use selvedge_core::{Backoff, Execution, Retry, State, Timestamp};
 use selvedge_engine::View;

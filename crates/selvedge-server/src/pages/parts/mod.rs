@@ -16,10 +16,10 @@ pub mod selection;
 pub mod terminal;
 pub mod timeline;
 
-use crate::wire::times;
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use selvedge_api::times;
 use selvedge_core::flow::FlowState;
 use selvedge_core::state::StateName;
 use selvedge_core::{ExecutionId, FlowId, Timestamp};

@@ -3,8 +3,8 @@
 //! The moments come from the histories of the executions ([`selvedge_core::past`]), which are kept as long as the executions.
 
 use super::{address, clipped, moment, user_text, words};
-use crate::wire::times;
 use maud::{Markup, html};
+use selvedge_api::times;
 use selvedge_core::past::{Moment, moments};
 use selvedge_core::{FlowId, Refusal, Timestamp};
 use selvedge_engine::{Error, FlowRecord, Namespace};

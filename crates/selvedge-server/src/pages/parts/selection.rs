@@ -3,8 +3,8 @@
 use super::forms::call_button;
 use super::matches::Matches;
 use super::{ago, labelled_state, number, user_text, words};
-use crate::wire::times;
 use maud::{Markup, html};
+use selvedge_api::times;
 use selvedge_core::Timestamp;
 use selvedge_core::bulk_job::{BulkJob, BulkJobAction, BulkJobState};
 use selvedge_core::state::StateName;

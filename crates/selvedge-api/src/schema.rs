@@ -1,7 +1,7 @@
-//! JSON schemas, written with functions that have the names of the readers in `wire::fields`.
+//! JSON schemas, written with functions that have the names of the readers in [`fields`](crate::fields).
 
-use crate::openapi::node::Node;
-use crate::wire::query::{LIMIT_DEFAULT, LIMIT_MAX, WAIT_MAX_MS};
+use crate::node::Node;
+use crate::parameters::{LIMIT_DEFAULT, LIMIT_MAX, WAIT_MAX_MS};
 use selvedge_core::amount::Amount;
 use selvedge_core::gate::DIMENSIONS_MAX;
 use selvedge_core::name::{KEY_LIMIT, LABEL_LIMIT, NAME_LIMIT, TAG_VALUE_LIMIT};

@@ -4,7 +4,7 @@
 //! that reads a request is the list of its fields, every refusal points at its field, and payloads are never parsed.
 //! `null` counts as absent, except for payloads.
 
-use super::times;
+use crate::{Rejection, times};
 use bytes::Bytes;
 use selvedge_core::name::NAME_LIMIT;
 use selvedge_core::submission::{When, check_payload};
@@ -30,14 +30,6 @@ pub struct Fields<'a> {
     known: Vec<&'static str>,
 }
 
-/// The reason why a body has no fields.
-#[derive(Clone, Debug, PartialEq)]
-pub enum InvalidBody {
-    NotJson(String),
-    /// It is JSON, but not an acceptable object.
-    Refused(Refusal),
-}
-
 /// An entry of an object whose names the caller chooses.
 pub struct Entry<'a> {
     pub name: String,
@@ -49,14 +41,14 @@ pub struct Entry<'a> {
 
 impl<'a> Fields<'a> {
     /// Parses the object of a request body.
-    pub fn from_body(body: &'a [u8]) -> Result<Self, InvalidBody> {
+    pub fn from_body(body: &'a [u8]) -> Result<Self, Rejection> {
         let text = std::str::from_utf8(body)
-            .map_err(|error| InvalidBody::NotJson(format!("the body is not UTF-8: {error}")))?;
+            .map_err(|error| Rejection::NotJson(format!("the body is not UTF-8: {error}")))?;
         Self::parse(text, String::new()).map_err(|refusal| {
             match serde_json::from_str::<&RawValue>(text) {
                 // The body is JSON, but not an acceptable object.
-                Ok(_) => InvalidBody::Refused(refusal),
-                Err(error) => InvalidBody::NotJson(format!("the body is not JSON: {error}")),
+                Ok(_) => Rejection::Refused(refusal),
+                Err(error) => Rejection::NotJson(format!("the body is not JSON: {error}")),
             }
         })
     }

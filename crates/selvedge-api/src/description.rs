@@ -1,11 +1,11 @@
-//! An operation of the API: its parameters, its request and its answers.
+//! The description of an operation: its parameters, its request and its answers.
 //!
 //! Problems that follow from the form of an operation are added here: a body can be malformed, and the id in a path can be
 //! unknown. The description of an operation lists only the others.
 
-use crate::openapi::node::Node;
-use crate::openapi::schema::{self, Field, Schema, answer, list, nullable, text};
-use crate::wire::problem::Code;
+use crate::Code;
+use crate::node::Node;
+use crate::schema::{self, Field, Schema, answer, list, nullable, text};
 use selvedge_core::rules::OPERATION_WINDOW_MS;
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ const OF_BODIES: [Code; 5] =
     [Code::InvalidJson, Code::RequestTimeout, Code::PayloadTooLarge, Code::InvalidField, Code::UnknownField];
 
 /// An operation: a method of a path.
-pub struct Operation {
+pub struct Description {
     pub method: &'static str,
     /// The path, with its parameters in braces.
     pub path: &'static str,
@@ -65,14 +65,14 @@ struct Answer {
     contents: Vec<(&'static str, Schema)>,
 }
 
-/// Returns an operation without parameters, request and answers.
+/// Returns the description of an operation without parameters, request and answers.
 pub fn operation(
     method: &'static str,
     path: &'static str,
     id: &'static str,
     summary: &'static str,
-) -> Operation {
-    let mut operation = Operation {
+) -> Description {
+    let mut operation = Description {
         method,
         path,
         id,
@@ -97,7 +97,7 @@ pub fn operation(
     operation
 }
 
-impl Operation {
+impl Description {
     /// Sets the group.
     pub fn tag(mut self, tag: &'static str) -> Self {
         self.tag = tag;
@@ -268,11 +268,11 @@ impl Operation {
             responses.set(&answer.status.to_string(), answer.node());
         }
         let codes: Vec<Code> = self.problems().into_iter().chain(access.problems.clone()).collect();
-        let mut statuses: Vec<u16> = codes.iter().map(|code| code.info().status.as_u16()).collect();
+        let mut statuses: Vec<u16> = codes.iter().map(|code| code.info().status).collect();
         statuses.sort_unstable();
         statuses.dedup();
         for status in statuses {
-            let of_status = |code: &&Code| code.info().status.as_u16() == status;
+            let of_status = |code: &&Code| code.info().status == status;
             let codes: Vec<&str> = codes.iter().filter(of_status).map(|code| code.info().code).collect();
             responses.set(&status.to_string(), problem_node(&codes));
         }
