@@ -4,6 +4,7 @@
 //! that reads a request is the list of its fields, every refusal points at its field, and payloads are never parsed.
 //! `null` counts as absent, except for payloads.
 
+use crate::shape::Input;
 use crate::{Rejection, times};
 use bytes::Bytes;
 use selvedge_core::name::NAME_LIMIT;
@@ -99,6 +100,12 @@ impl<'a> Fields<'a> {
     /// Takes any value but null.
     pub fn non_null(&mut self, name: &'static str) -> Option<&'a RawValue> {
         self.raw(name).filter(|raw| raw.get() != "null")
+    }
+
+    /// Takes any value but null, with its place.
+    pub fn input(&mut self, name: &'static str) -> Option<Input<'a, '_>> {
+        let raw = self.non_null(name)?;
+        Some(Input::field(raw, &self.pointer, name))
     }
 
     /// Reports whether a field that has not been taken yet is null.
@@ -276,20 +283,7 @@ impl<'a> Fields<'a> {
 
     /// Takes an object whose values are strings.
     pub fn text_map(&mut self, name: &'static str) -> Result<Option<BTreeMap<String, String>>, Refusal> {
-        let pointer = self.pointer(name);
-        let entries = self.read::<Entries<'a>>(name, "an object whose values are strings")?;
-        let Some(Entries(entries)) = entries else {
-            return Ok(None);
-        };
-        let mut map = BTreeMap::new();
-        for (key, raw) in entries {
-            let value = serde_json::from_str(raw.get())
-                .map_err(|_| wrong_type(&join(&pointer, &key), "a string", raw.get()))?;
-            if map.insert(key.to_string(), value).is_some() {
-                return Err(given_twice(&pointer, &key));
-            }
-        }
-        Ok(Some(map))
+        self.input(name).map(|input| input.text_map()).transpose()
     }
 
     /// Takes an object of the API.
@@ -335,6 +329,23 @@ impl<'a> Fields<'a> {
                 },
             }),
         }
+    }
+}
+
+impl Input<'_, '_> {
+    /// Reads an object whose values are strings.
+    pub fn text_map(&self) -> Result<BTreeMap<String, String>, Refusal> {
+        let Entries(entries) = self.parse("an object whose values are strings")?;
+        let pointer = self.pointer();
+        let mut map = BTreeMap::new();
+        for (key, raw) in entries {
+            let value = serde_json::from_str(raw.get())
+                .map_err(|_| wrong_type(&join(&pointer, &key), "a string", raw.get()))?;
+            if map.insert(key.to_string(), value).is_some() {
+                return Err(given_twice(&pointer, &key));
+            }
+        }
+        Ok(map)
     }
 }
 

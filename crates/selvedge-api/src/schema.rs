@@ -5,7 +5,7 @@ use crate::parameters::{LIMIT_DEFAULT, LIMIT_MAX, WAIT_MAX_MS};
 use selvedge_core::amount::Amount;
 use selvedge_core::gate::DIMENSIONS_MAX;
 use selvedge_core::name::{KEY_LIMIT, LABEL_LIMIT, NAME_LIMIT, TAG_VALUE_LIMIT};
-use selvedge_core::submission::{DURATION_LIMIT_MS, TAGS_LIMIT};
+use selvedge_core::submission::{DURATION_LIMIT_MS, PRIORITIES, TAGS_LIMIT};
 use serde_json::{Value, json};
 
 /// Matches text without control characters.
@@ -36,8 +36,11 @@ impl Schema {
         Schema(self.0.with("default", value))
     }
 
-    /// Says that one of these fields must be given.
+    /// Says that one of these fields must be given; nothing if there are none.
     pub fn needs_one_of(self, names: &[&str]) -> Schema {
+        if names.is_empty() {
+            return self;
+        }
         let required = |name: &&str| Node::object().with("required", vec![*name]);
         Schema(self.0.with("anyOf", names.iter().map(required).collect::<Vec<_>>()))
     }
@@ -164,6 +167,11 @@ pub fn word(words: impl IntoIterator<Item = &'static str>) -> Schema {
 /// Returns exactly this word.
 pub fn only(word: &str) -> Schema {
     Schema(text().0.with("const", word))
+}
+
+/// Returns a priority.
+pub fn priority() -> Schema {
+    integer_within((*PRIORITIES.start()).into(), (*PRIORITIES.end()).into())
 }
 
 /// Returns an integer of 64 bits.

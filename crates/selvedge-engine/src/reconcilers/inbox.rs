@@ -156,7 +156,7 @@ fn check(entry: &InboxEntry, home: &Home, defaults: &ServerDefaults) -> Result<C
         return Err(refusal.clone());
     }
     let fields = Fields::from_body(entry.body.as_bytes()).map_err(|invalid| match invalid {
-        Rejection::NotJson(detail) => Refusal::field("", detail),
+        Rejection::NotJson(detail) | Rejection::Problem(_, detail) => Refusal::field("", detail),
         Rejection::Refused(refusal) => refusal,
     })?;
     match entry.is_flow {

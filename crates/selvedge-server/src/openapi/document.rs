@@ -7,26 +7,8 @@ use crate::routes::{Route, all_routes};
 use crate::wire::problem::Code;
 use selvedge_api::description::{Access, Description};
 use selvedge_api::node::Node;
+use selvedge_api::tags;
 use selvedge_core::{Permission, Role};
-
-/// The groups of operations with their descriptions, in the order of the reference.
-pub const TAGS: [(&str, &str); 15] = [
-    ("Executions", "Submit work, read it, and wait for its result."),
-    ("Operator actions", "Change executions: cancel, replay, reschedule and more, alone or in bulk."),
-    ("Bulk jobs", "Act on any number of executions in the background."),
-    ("Flows", "Submit and grow graphs of executions, and read them."),
-    ("Inbox", "See and repeat submissions from SQL that were refused."),
-    ("Workers", "Claim executions under leases, renew the leases, and report."),
-    ("Signals and waitpoints", "Resume suspended executions, by name or with a token."),
-    ("Events", "Read the log of everything that happened, as pages or as a live feed."),
-    ("Streams", "Read the frames that attempts append while they run."),
-    ("Limits", "Lanes, quotas and budgets."),
-    ("Schedules", "Submit executions and flows at chosen times."),
-    ("Webhooks", "Send events to a URL, and see what became of them."),
-    ("Administration", "Namespaces, API keys, and the keys of tokens."),
-    ("Server", "Health, metrics, and this document."),
-    ("Pages", "Web pages for people. A browser gets problems as pages, too."),
-];
 
 /// The conventions that hold for all operations.
 const DESCRIPTION: &str = "The HTTP API of Selvedge, a durable execution engine.\n\n\
@@ -42,6 +24,7 @@ const DESCRIPTION: &str = "The HTTP API of Selvedge, a durable execution engine.
 pub fn document() -> Node {
     let routes = all_routes();
     let operations = all_operations();
+    let operations: Vec<&Description> = routes.operations().iter().chain(&operations).collect();
     let info = Node::object()
         .with("title", "Selvedge")
         .with("version", VERSION)
@@ -49,7 +32,7 @@ pub fn document() -> Node {
         .with("license", Node::object().with("name", "Apache-2.0").with("identifier", "Apache-2.0"));
     let tag = |(name, about): (&str, &str)| Node::object().with("name", name).with("description", about);
     let mut paths = Node::object();
-    for (tag, _) in TAGS {
+    for (tag, _) in tags::ALL {
         for operation in operations.iter().filter(|operation| operation.tag == tag) {
             let access = access(operation, routes.table());
             let methods = paths.get(operation.path).cloned().unwrap_or_else(Node::object);
@@ -68,7 +51,7 @@ pub fn document() -> Node {
         .with("openapi", "3.1.0")
         .with("info", info)
         .with("servers", vec![Node::object().with("url", "/")])
-        .with("tags", TAGS.into_iter().map(tag).collect::<Vec<_>>())
+        .with("tags", tags::ALL.into_iter().map(tag).collect::<Vec<_>>())
         .with("paths", paths)
         .with(
             "components",

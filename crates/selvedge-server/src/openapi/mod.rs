@@ -10,7 +10,7 @@ mod document;
 mod operations;
 mod shapes;
 
-pub use document::{TAGS, document};
+pub use document::document;
 
 use crate::compression::FixedContent;
 use axum::http::header;

@@ -9,10 +9,11 @@ use super::parts::{
 };
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
-use crate::wire::filter::RawFilter;
+use crate::wire::filter::resolve;
 use crate::wire::paging::{format_cursor, parse_cursor};
 use crate::wire::query::Query;
 use maud::{Markup, html};
+use selvedge_api::filter::ExecutionFilter;
 use selvedge_api::times;
 use selvedge_core::headline::headline;
 use selvedge_core::state::StateName;
@@ -129,7 +130,7 @@ pub async fn page(caller: Caller, mut query: Query) -> HandlerResult {
     conditions.pairs.extend(tag_list.into_iter().map(|tag| ("tag", tag)));
     conditions.pairs.extend(span.map(|span| ("since", span)));
     let asked = raw.asked();
-    let filter = raw.resolve(&caller.namespace).await?;
+    let filter = resolve(raw, &caller.namespace).await?;
     let after = cursor.as_deref().map(parse_cursor).transpose()?;
     let (views, next) = matches::search(&caller.namespace, &filter, after, PAGE).await?;
     let has_other_pages = cursor.is_some() || next.is_some();
@@ -179,7 +180,7 @@ fn read_filter(
     tags: Vec<String>,
     span: Option<&str>,
     now: Timestamp,
-) -> Result<RawFilter, Refusal> {
+) -> Result<ExecutionFilter, Refusal> {
     let known = |word: &str| SPANS.iter().find(|(other, ..)| *other == word).map(|(_, _, ms)| *ms);
     let since = match span {
         None => None,
@@ -191,7 +192,7 @@ fn read_filter(
     };
     let default_of_errors = known(SPAN_OF_ERRORS).map(|ms| times::text(now.minus_ms(ms)));
     let mut searches_errors = false;
-    RawFilter::take("/query", tags, |name| {
+    ExecutionFilter::take("/query", tags, |name| {
         let value = text(name)?;
         searches_errors |= name == "error" && value.is_some();
         Ok(match name {

@@ -1,10 +1,11 @@
 //! The page `/docs`: the reference of the API, rendered from the document that `/openapi.json` serves.
 
 use super::frame::layout::{FixedPage, Page, heading, rendered};
-use crate::openapi::{TAGS, document};
+use crate::openapi::document;
 use axum::response::Response;
 use maud::html;
 use selvedge_api::node::Node;
+use selvedge_api::tags;
 use serde_json::Value;
 use std::fmt::{self, Display, Write};
 use std::sync::LazyLock;
@@ -45,11 +46,11 @@ impl Display for Reference {
             "<p class=\"faint\"><a href=\"/openapi.json\">This document as OpenAPI 3.1</a> · \
              <a href=\"/docs/problems\">problems</a> · <a href=\"/\">overview</a></p>\n<p>",
         )?;
-        for (tag, _) in TAGS {
+        for (tag, _) in tags::ALL {
             write!(f, "<a href=\"#{}\">{tag}</a> · ", anchor(tag))?;
         }
         f.write_str("<a href=\"#shapes\">Shapes</a></p>\n")?;
-        for (tag, about) in TAGS {
+        for (tag, about) in tags::ALL {
             writeln!(f, "<h2 id=\"{}\">{tag}</h2>\n<p class=\"faint\">{}</p>", anchor(tag), Escaped(about))?;
             for (path, methods) in self.0.get("paths").map_or(&[][..], Node::fields) {
                 for (method, operation) in methods.fields() {

@@ -2,16 +2,17 @@
 
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
-use crate::routes::operators::{read_cancel, read_priority, read_reschedule, read_tags};
 use crate::wire::body::RequestBody;
-use crate::wire::filter::RawFilter;
+use crate::wire::filter::resolve;
 use crate::wire::json;
 use crate::wire::problem::Problem;
 use axum::http::StatusCode;
+use selvedge_api::Shape;
+use selvedge_api::actions::BulkAction;
 use selvedge_api::fields::Fields;
+use selvedge_api::filter::ExecutionFilter;
 use selvedge_core::filter::Filter;
 use selvedge_core::rules::keyed::Answered;
-use selvedge_core::rules::operator::Action;
 use selvedge_core::{ExecutionId, Refusal};
 use selvedge_engine::{Bulk, BulkTarget, Error};
 use uuid::Uuid;
@@ -23,10 +24,9 @@ const TARGETS: [&str; 3] = ["ids", "filter", "all"];
 pub async fn bulk(caller: Caller, body: RequestBody) -> HandlerResult {
     let calls = caller.namespace.keyed(body.call_key()?);
     let mut fields = body.fields()?;
-    let action = fields.object("action")?;
-    let action = read_action(fields.require("action", action)?)?;
+    let action = BulkAction::take(&mut fields, "action")?.into();
     let ids = fields.texts("ids")?.map(|ids| read_ids(&fields, &ids)).transpose()?;
-    let filter = fields.object("filter")?.map(read_filter).transpose()?;
+    let filter = <Option<ExecutionFilter> as Shape>::take(&mut fields, "filter")?;
     let all = fields.flag("all")?.filter(|all| *all);
     let dry_run = fields.flag("dry_run")?.unwrap_or(false);
     let given = [ids.is_some(), filter.is_some(), all.is_some()];
@@ -43,7 +43,7 @@ pub async fn bulk(caller: Caller, body: RequestBody) -> HandlerResult {
     fields.finish()?;
     let target = match (ids, filter) {
         (Some(ids), _) => BulkTarget::Ids(ids),
-        (None, Some(filter)) => BulkTarget::Filter(Box::new(filter.resolve(&caller.namespace).await?)),
+        (None, Some(filter)) => BulkTarget::Filter(Box::new(resolve(filter, &caller.namespace).await?)),
         (None, None) => BulkTarget::Filter(Box::new(Filter::all(caller.namespace.id()))),
     };
     let bulk = Bulk { action, target, dry_run };
@@ -73,44 +73,10 @@ pub async fn bulk(caller: Caller, body: RequestBody) -> HandlerResult {
     }))
 }
 
-/// Reads an action on many executions.
-pub fn read_action(mut fields: Fields<'_>) -> Result<Action, Refusal> {
-    let kind = fields.text("type")?;
-    let action = match fields.require("type", kind)?.as_str() {
-        "cancel" => read_cancel(&mut fields)?,
-        "replay" => Action::Replay,
-        "priority" => read_priority(&mut fields)?,
-        "reschedule" => read_reschedule(&mut fields)?,
-        "tags" => read_tags(&mut fields)?,
-        other => {
-            let detail =
-                format!("is {other:?}; it must be one of cancel, replay, priority, reschedule, tags");
-            return Err(fields.refuse("type", detail));
-        }
-    };
-    fields.finish()?;
-    Ok(action)
-}
-
 fn read_ids(fields: &Fields<'_>, ids: &[String]) -> Result<Vec<ExecutionId>, Refusal> {
     let read = |(index, id): (usize, &String)| {
         let refuse = |_| Refusal::field(&format!("{}/{index}", fields.pointer("ids")), "must be a UUID");
         Uuid::parse_str(id).map(ExecutionId).map_err(refuse)
     };
     ids.iter().enumerate().map(read).collect()
-}
-
-/// Reads a filter with the names of lists; `tag` is a list. An empty filter is refused: a program that lost its conditions
-/// must not act on every execution.
-pub fn read_filter(mut fields: Fields<'_>) -> Result<RawFilter, Refusal> {
-    let tags = fields.texts("tag")?.unwrap_or_default();
-    let filter = RawFilter::take("/filter", tags, |name| fields.text(name))?;
-    let pointer = fields.own_pointer().to_owned();
-    fields.finish()?;
-    match filter.is_empty() {
-        true => {
-            Err(Refusal::field(&pointer, "has no condition; give one, or say all: true instead of a filter"))
-        }
-        false => Ok(filter),
-    }
 }

@@ -6,12 +6,12 @@
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
 use crate::sse::{self, Chunk, Source};
-use crate::wire::filter::parse_tag;
 use crate::wire::json;
 use crate::wire::path::PathExecution;
 use crate::wire::query::Query;
 use crate::wire::views;
 use axum::http::{HeaderMap, StatusCode};
+use selvedge_api::filter::parse_tag;
 use selvedge_core::fact::EVENT_TYPES;
 use selvedge_core::log::UNREADABLE;
 use selvedge_core::{ExecutionId, FlowId, Refusal};

@@ -3,7 +3,7 @@
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
 use crate::wire::body::{LARGE_BODY, RequestBody};
-use crate::wire::filter::RawFilter;
+use crate::wire::filter::resolve;
 use crate::wire::json::{self, Object};
 use crate::wire::paging::{format_cursor, invalid_cursor, parse_cursor};
 use crate::wire::path::PathExecution;
@@ -15,6 +15,7 @@ use axum::http::StatusCode;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use selvedge_api::fields::Fields;
+use selvedge_api::filter::ExecutionFilter;
 use selvedge_core::filter::Payloads;
 use selvedge_core::rules::submit::Submitted;
 use selvedge_core::{Draft, Execution, Refusal, TraceParent};
@@ -167,12 +168,12 @@ pub async fn current_view(namespace: &Namespace, last_known: Execution) -> Resul
 /// may be short before the end of the list, which only a null `next_cursor` marks.
 pub async fn list(caller: Caller, mut query: Query) -> HandlerResult {
     let tags = query.texts("tag");
-    let filter = RawFilter::take("/query", tags, |name| query.text(name))?;
+    let filter = ExecutionFilter::take("/query", tags, |name| query.text(name))?;
     let include = query.include()?;
     let limit = query.limit()?;
     let after = query.text("cursor")?.map(|cursor| parse_cursor(&cursor)).transpose()?;
     query.finish()?;
-    let filter = filter.resolve(&caller.namespace).await?;
+    let filter = resolve(filter, &caller.namespace).await?;
     let (items, next) = caller.namespace.list(&filter, after, limit, include.payloads()).await?;
     Ok(json::page(&items, next.map(format_cursor), |out, view| views::execution(out, view, include)))
 }

@@ -3,7 +3,6 @@
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
 use crate::wire::body::{LARGE_BODY, RequestBody};
-use crate::wire::filter::parse_tag;
 use crate::wire::flow_views;
 use crate::wire::graph::{read_flow, read_graph};
 use crate::wire::json;
@@ -15,6 +14,7 @@ use crate::wire::views;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use selvedge_api::fields::unknown_word;
+use selvedge_api::filter::parse_tag;
 use selvedge_core::filter::ListPosition;
 use selvedge_core::flow::{CancelMode, FlowFilter, FlowListPosition, FlowState};
 use selvedge_core::name::NAME_LIMIT;

@@ -24,6 +24,7 @@ mod stats;
 mod steps;
 mod streams;
 mod table;
+pub mod typed;
 pub mod waitpoints;
 pub mod webhooks;
 mod workers;
@@ -134,11 +135,7 @@ fn execution_routes() -> Routes {
 }
 
 fn bulk_job_routes() -> Routes {
-    Routes::new()
-        .get("/v1/bulk-jobs", Read, bulk_jobs::list)
-        .post("/v1/bulk-jobs", Operate, bulk_jobs::start)
-        .get("/v1/bulk-jobs/{id}", Read, bulk_jobs::get)
-        .delete("/v1/bulk-jobs/{id}", Operate, bulk_jobs::stop)
+    Routes::new().repeatable(bulk_jobs::start).on(bulk_jobs::list).on(bulk_jobs::get).on(bulk_jobs::stop)
 }
 
 fn inbox_routes() -> Routes {

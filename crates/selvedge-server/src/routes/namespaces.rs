@@ -1,7 +1,7 @@
 //! Namespaces and their settings. The path names the namespace, which only its administrators may do.
 
 use crate::auth::{Caller, DEFAULT_NAMESPACE};
-use crate::routes::{HandlerResult, bulk_jobs};
+use crate::routes::HandlerResult;
 use crate::wire::body::RequestBody;
 use crate::wire::json::{self, Object};
 use crate::wire::paging::{NamePage, name_cursor};
@@ -9,6 +9,8 @@ use crate::wire::path::PathName;
 use crate::wire::problem::{Code, Problem};
 use crate::wire::query::Query;
 use axum::http::StatusCode;
+use selvedge_api::bulk_jobs::BulkJob;
+use selvedge_api::shape::Object as _;
 use selvedge_core::Refusal;
 use selvedge_engine::Namespace;
 use selvedge_engine::store::{Deletion, NamespaceSettings};
@@ -64,7 +66,7 @@ pub async fn delete(caller: Caller, PathName(name): PathName, query: Query) -> H
         return Err(Problem::new(Code::WrongState, detail));
     }
     let job = caller.namespace.delete_namespace(&namespace, &caller.actor).await?;
-    Ok(json::response(StatusCode::ACCEPTED, |object| bulk_jobs::write(object, &job)))
+    Ok(json::response(StatusCode::ACCEPTED, |object| BulkJob::from(&job).put(object)))
 }
 
 /// `PUT /v1/admin/namespaces/{name}`: creates the namespace or replaces its settings.

@@ -12,6 +12,7 @@ use axum::http::Method;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, on};
 use futures_util::future::{Either, Ready, ready};
+use selvedge_api::Description;
 use selvedge_core::Permission;
 use std::future::Future;
 use std::pin::Pin;
@@ -32,6 +33,7 @@ pub struct Route {
 pub struct Routes {
     router: Router<AppState>,
     table: Vec<Route>,
+    operations: Vec<Description>,
 }
 
 impl Routes {
@@ -85,7 +87,20 @@ impl Routes {
         self.add(Method::DELETE, path, permission, handler)
     }
 
-    fn add<H, T>(mut self, method: Method, path: &'static str, permission: Permission, handler: H) -> Routes
+    /// Adds the description of an operation.
+    pub fn describe(mut self, operation: Description) -> Routes {
+        self.operations.push(operation);
+        self
+    }
+
+    /// Adds a route.
+    pub fn add<H, T>(
+        mut self,
+        method: Method,
+        path: &'static str,
+        permission: Permission,
+        handler: H,
+    ) -> Routes
     where
         H: Handler<T, AppState> + Sync,
         T: 'static,
@@ -100,12 +115,18 @@ impl Routes {
     pub fn merge(mut self, other: Routes) -> Routes {
         self.router = self.router.merge(other.router);
         self.table.extend(other.table);
+        self.operations.extend(other.operations);
         self
     }
 
     /// Returns the routes in the order in which they were added.
     pub fn table(&self) -> &[Route] {
         &self.table
+    }
+
+    /// Returns the descriptions of the typed operations, in the order in which they were added.
+    pub fn operations(&self) -> &[Description] {
+        &self.operations
     }
 
     /// Returns the router of these routes.

@@ -7,7 +7,6 @@ use crate::routes::HandlerResult;
 use crate::routes::gates::read_change;
 use crate::webhooks::{TestResult, check_url, send_test};
 use crate::wire::body::RequestBody;
-use crate::wire::filter::parse_tag;
 use crate::wire::json::{self, Object};
 use crate::wire::paging::{NamePage, invalid_cursor, name_cursor};
 use crate::wire::path::{PathDelivery, PathName};
@@ -15,6 +14,7 @@ use crate::wire::query::Query;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use selvedge_api::fields::Fields;
+use selvedge_api::filter::parse_tag;
 use selvedge_core::rules::keyed::Answered;
 use selvedge_core::rules::webhook::WebhookPatch;
 use selvedge_core::webhook::{

@@ -107,6 +107,11 @@ impl<const LIMIT: usize> RequestBody<LIMIT> {
         Query::of_form(&self.body)
     }
 
+    /// Returns the bytes of the body.
+    pub fn bytes(&self) -> &[u8] {
+        &self.body
+    }
+
     /// Returns the body, unparsed.
     pub fn raw(&self) -> Result<&RawValue, Problem> {
         serde_json::from_slice(&self.body)

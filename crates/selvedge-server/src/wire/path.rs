@@ -5,7 +5,6 @@ use crate::wire::problem::{Code, Problem};
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use selvedge_core::api_key::ApiKeyId;
-use selvedge_core::bulk_job::BulkJobId;
 use selvedge_core::webhook::DeliveryId;
 use selvedge_core::{ExecutionId, FlowId, WaitpointId};
 use uuid::Uuid;
@@ -47,16 +46,6 @@ impl FromRequestParts<AppState> for PathKey {
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
         path_id(parts, state, "key").await.map(|id| PathKey(ApiKeyId(id)))
-    }
-}
-
-pub struct PathBulkJob(pub BulkJobId);
-
-impl FromRequestParts<AppState> for PathBulkJob {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
-        path_id(parts, state, "bulk job").await.map(|id| PathBulkJob(BulkJobId(id)))
     }
 }
 

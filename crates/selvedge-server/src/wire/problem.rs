@@ -185,6 +185,7 @@ fn under(parent: &str, refusal: Refusal) -> Refusal {
 impl From<Rejection> for Problem {
     fn from(invalid: Rejection) -> Self {
         match invalid {
+            Rejection::Problem(code, detail) => Problem::new(code, detail),
             Rejection::NotJson(detail) => Problem::new(Code::InvalidJson, detail),
             Rejection::Refused(refusal) => refusal.into(),
         }

@@ -2,6 +2,8 @@
 
 use crate::openapi::shapes::executions::duplicate;
 use crate::wire::problem::Code;
+use selvedge_api::Shape;
+use selvedge_api::bulk_jobs::BulkJob;
 use selvedge_api::description::{Description, operation};
 use selvedge_api::schema::*;
 use selvedge_core::Role;
@@ -119,6 +121,6 @@ fn put_namespace() -> Description {
 fn delete_namespace() -> Description {
     operation("delete", "/v1/admin/namespaces/{name}", "delete_namespace", "Delete a namespace with everything in it")
         .about("Starts a bulk job, which is shown in the namespace of the caller, to administrators, and cannot be stopped. A repeated request answers the same job, and continues one that an earlier version stopped.")
-        .answers(202, "The bulk job.", answer(super::bulk_jobs::fields()))
+        .answers(202, "The bulk job.", BulkJob::schema())
         .also([Code::NotFound, Code::WrongState])
 }

@@ -1,8 +1,8 @@
 //! Events and streams: `routes::events` and `routes::streams`.
 
-use crate::openapi::shapes::filter::tag_filter;
 use crate::wire::problem::Code;
 use selvedge_api::description::{Description, operation};
+use selvedge_api::filter::tag_filter;
 use selvedge_api::schema::*;
 use selvedge_core::fact::EVENT_TYPES;
 

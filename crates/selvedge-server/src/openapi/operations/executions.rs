@@ -1,11 +1,11 @@
 //! Submission, lists and details of executions: `routes::executions`, `routes::relatives`, `routes::steps`.
 
 use crate::openapi::shapes::executions::submitted;
-use crate::openapi::shapes::filter::{FilterField, Values, conditions};
 use crate::openapi::shapes::{failure, outcome};
 use crate::routes::BATCH_MAX;
 use crate::wire::problem::Code;
 use selvedge_api::description::{Description, operation};
+use selvedge_api::filter::{FilterField, Values, conditions};
 use selvedge_api::schema::*;
 use selvedge_core::submission::TAGS_LIMIT;
 use serde_json::json;

@@ -1,11 +1,11 @@
 //! Flows: `routes::flows`.
 
 use crate::openapi::shapes::executions::duplicate;
-use crate::openapi::shapes::filter::tag_filter;
 use crate::openapi::shapes::flows::flow_state;
 use crate::openapi::shapes::submission::graph;
 use crate::wire::problem::Code;
 use selvedge_api::description::{Description, operation};
+use selvedge_api::filter::tag_filter;
 use selvedge_api::schema::*;
 use selvedge_core::flow::CancelMode;
 use serde_json::{Value, json};

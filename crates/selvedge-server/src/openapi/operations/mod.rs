@@ -1,7 +1,6 @@
 //! The operations of the API, in files by resource as the handlers in `routes`.
 
 mod admin;
-mod bulk_jobs;
 mod events;
 mod executions;
 mod flows;
@@ -22,7 +21,6 @@ pub fn all_operations() -> Vec<Description> {
     [
         executions::operations(),
         operators::operations(),
-        bulk_jobs::operations(),
         flows::operations(),
         inbox::operations(),
         workers::operations(),

@@ -1,11 +1,12 @@
 //! Operator actions on one or many executions: `routes::operators` and `routes::bulk`.
 
 use crate::openapi::shapes::executions::{changed, duplicate};
-use crate::openapi::shapes::filter::filter;
 use crate::openapi::shapes::reports::delay;
-use crate::openapi::shapes::submission::priority;
 use crate::wire::problem::Code;
+use selvedge_api::Shape;
+use selvedge_api::actions::BulkAction;
 use selvedge_api::description::{Description, operation};
+use selvedge_api::filter::ExecutionFilter;
 use selvedge_api::schema::*;
 use selvedge_engine::BULK_MAX;
 use serde_json::json;
@@ -82,26 +83,15 @@ fn change_of_tags() -> Vec<Field> {
     vec![optional("set", tags()), optional("remove", list(label()))]
 }
 
-/// Returns the schema of an action on many executions.
-pub fn bulk_action() -> Schema {
-    let typed = |word: &str, fields: Vec<Field>| request([vec![always("type", only(word))], fields].concat());
-    one_of(vec![
-        typed("cancel", cancel()),
-        typed("replay", Vec::new()),
-        typed("priority", vec![always("priority", priority())]),
-        typed("reschedule", delay()).needs_one_of(&DELAY),
-        typed("tags", change_of_tags()),
-    ])
-}
-
 fn bulk() -> Description {
     let refused = answer(vec![always("id", id()), always("code", text()), always("detail", text())]);
     let body = request(vec![
-        always("action", bulk_action()),
+        always("action", BulkAction::schema()),
         optional("ids", list(id()).about("Give ids, filter or all.")),
         optional(
             "filter",
-            filter().about("The filters of the list of executions. At least one must be given."),
+            ExecutionFilter::schema()
+                .about("The filters of the list of executions. At least one must be given."),
         ),
         optional("all", flag().about("True for every execution of the namespace.")),
         optional("dry_run", flag().about("True to see what the action would change.")),

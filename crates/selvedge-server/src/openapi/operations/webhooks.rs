@@ -1,9 +1,9 @@
 //! Webhooks: `routes::webhooks`.
 
 use crate::openapi::shapes::executions::duplicate;
-use crate::openapi::shapes::filter::tag_filter;
 use crate::wire::problem::Code;
 use selvedge_api::description::{Description, operation};
+use selvedge_api::filter::tag_filter;
 use selvedge_api::schema::*;
 use selvedge_core::fact::EVENT_TYPES;
 use selvedge_core::webhook::{DeliveryState, EVERY_TYPE, PauseReason, URL_LIMIT};

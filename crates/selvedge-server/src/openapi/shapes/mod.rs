@@ -1,7 +1,6 @@
 //! The shapes that several operations share, each under the name that the document gives it.
 
 pub mod executions;
-pub mod filter;
 pub mod flows;
 pub mod limits;
 pub mod reports;

@@ -6,9 +6,7 @@ use selvedge_core::join::{EdgeCondition, OnSatisfied};
 use selvedge_core::json::DEPTH_MAX;
 use selvedge_core::plan::{EDGES_LIMIT, NODES_LIMIT};
 use selvedge_core::policy::{DEFAULT_IDEMPOTENCY_WINDOW_MS, DEFAULT_RETENTION_MS};
-use selvedge_core::submission::{
-    CAPABILITIES_LIMIT, MULTIPLIERS, PAYLOAD_LIMIT, PRIORITIES, REQUIRED_GATES_LIMIT,
-};
+use selvedge_core::submission::{CAPABILITIES_LIMIT, MULTIPLIERS, PAYLOAD_LIMIT, REQUIRED_GATES_LIMIT};
 use selvedge_core::{Backoff, FailureClass, Retry};
 use serde_json::json;
 
@@ -70,10 +68,6 @@ pub fn retention() -> Schema {
     duration().about(&format!(
         "The time for which it is kept after its end. Default: that of the namespace, or {default}."
     ))
-}
-
-pub fn priority() -> Schema {
-    integer_within((*PRIORITIES.start()).into(), (*PRIORITIES.end()).into())
 }
 
 fn budget() -> Schema {

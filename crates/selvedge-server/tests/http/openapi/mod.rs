@@ -48,6 +48,32 @@ async fn the_document_has_every_route_and_no_other() {
     assert_eq!(DOCUMENT["openapi"], "3.1.0");
 }
 
+/// Collects the places at which two values differ.
+fn differences(ours: &Value, theirs: &Value, pointer: &str, found: &mut Vec<String>) {
+    match (ours, theirs) {
+        (Value::Object(ours), Value::Object(theirs)) => {
+            let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+            for name in names {
+                let of =
+                    |object: &serde_json::Map<String, Value>| object.get(name).cloned().unwrap_or_default();
+                differences(&of(ours), &of(theirs), &format!("{pointer}/{name}"), found);
+            }
+        }
+        _ if ours == theirs => {}
+        _ => found.push(format!("{pointer}: {ours} instead of {theirs}")),
+    }
+}
+
+#[test]
+fn the_document_is_the_one_from_which_the_types_of_the_sdks_are_generated() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sdk/openapi.json");
+    let text = std::fs::read_to_string(path).expect("the file is in the repository");
+    let generated: Value = serde_json::from_str(&text).expect("the file is JSON");
+    let mut found = Vec::new();
+    differences(&DOCUMENT, &generated, "", &mut found);
+    assert!(found.is_empty(), "run sdk/update-openapi and generate the types again: {found:#?}");
+}
+
 #[test]
 fn every_operation_has_a_name_of_its_own_and_says_who_may_use_it() {
     let mut names = BTreeSet::new();
