@@ -5,20 +5,18 @@ use std::collections::BTreeMap;
 
 /// Names that several public types have, with the number of their definitions and the reason.
 const SHARED: &[(&str, usize, &str)] = &[
-    ("Access", 3, "to a row of a table; of a caller to a route; described in the OpenAPI document"),
+    ("Access", 2, "to a row of a table; of a caller to a route"),
     ("Arguments", 30, "the arguments of each verb, in its module"),
     ("Caller", 2, "of a rule; of a route"),
     ("Claim", 2, "of an execution; of the ownership of a SQLite file"),
     ("Claimed", 2, "the fact; the reply of the rule"),
     ("Client", 2, "of the API; of a collector of traces"),
     ("Clock", 2, "of each store that has its own"),
-    ("Code", 2, "of an explanation; of a problem"),
     ("Connection", 2, "to Postgres; of a client"),
     ("Decision", 2, "of an answer to a waitpoint; of a transaction"),
     ("Ended", 2, "a command of `worker exec`; an execution"),
     ("Endpoint", 2, "of a collector of traces; of Postgres"),
     ("Entries", 2, "of a table; of the log"),
-    ("Entry", 2, "of an object of a request; of the log"),
     ("Error", 3, "of each crate, named with it"),
     ("Failed", 3, "the fact; to run a command; to commit"),
     ("Failure", 2, "of the command line; of an attempt"),
@@ -30,7 +28,6 @@ const SHARED: &[(&str, usize, &str)] = &[
     ("Limits", 2, "of the examination of each SQL store"),
     ("Loading", 2, "of a batch in core; of one load in Postgres"),
     ("Message", 2, "of an event stream; to a webhook"),
-    ("Node", 2, "of a flow; of the OpenAPI document"),
     ("Options", 3, "of each of client, engine and server, named with it"),
     ("Outcome", 2, "of an execution; of a delivery"),
     ("Page", 2, "of a list; of the web pages"),
@@ -52,10 +49,11 @@ const SHARED: &[(&str, usize, &str)] = &[
     ("Unreadable", 2, "an entry of the log; a row of Postgres"),
 ];
 
-/// Crates whose types mirror those of others: the public crate has the words of core for its users, the conformance suite has
-/// reference models, and each benchmark has the same parts.
-const MIRRORS: [&str; 4] = [
+/// Crates whose types mirror those of others: the public crate has the words of core for its users and the API those of
+/// core on the wire, the conformance suite has reference models, and each benchmark has the same parts.
+const MIRRORS: [&str; 5] = [
     "crates/selvedge/",
+    "crates/selvedge-api/",
     "crates/selvedge-conformance/",
     "crates/selvedge-bench/",
     "crates/selvedge-system-tests/",
