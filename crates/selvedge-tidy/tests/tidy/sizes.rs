@@ -20,7 +20,7 @@ const LONG_FUNCTIONS: &[Exception] = &[
     ("crates/selvedge-engine/src/metrics/families.rs of_store", 91, "a table: one entry for each metric"),
     ("crates/selvedge-postgres/tests/store/plan_cases.rs claim_cases", 126, "a table: one entry for each statement"),
     ("crates/selvedge-postgres/tests/store/plan_cases.rs flow_cases", 87, "a table: one entry for each statement"),
-    ("crates/selvedge-server/src/wire/problem.rs info", 90, "a table: one entry for each code"),
+    ("crates/selvedge-api/src/code.rs info", 90, "a table: one entry for each code"),
     ("crates/selvedge-server/tests/http/auth/namespaces.rs a_thing_of_another_namespace_is_not_found_whatever_the_call", 82, "a table: one entry for each call"),
     ("crates/selvedge/examples/suite_adapter/actions.rs run_action", 128, "one arm for each action of the suite"),
     ("crates/selvedge/examples/suite_adapter/calls.rs answer", 105, "one arm for each call of the suite"),
