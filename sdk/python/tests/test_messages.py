@@ -70,10 +70,10 @@ async def test_a_failure_is_stored_with_its_type_and_logged_with_its_kind(
             with pytest.raises(NotCompleted, match="ended as failed: no such account"):
                 await refused.result(timeout=20)
     records = {record.getMessage(): record for record in caplog.records}
-    crashed = records[f"charge: execution {failed.id} attempt 0 failed"]
+    crashed = records[f"charge in {lane}: execution {failed.id} attempt 0 failed: KeyError: 'order_id'"]
     assert crashed.levelno == logging.WARNING
     assert crashed.exc_info is not None
-    hopeless = records[f"charge: execution {refused.id} attempt 0 failed and is not retried: no such account"]
+    hopeless = records[f"charge in {lane}: execution {refused.id} attempt 0 failed and is not retried: no such account"]
     assert hopeless.levelno == logging.WARNING
     assert any("starts; kinds: charge; lanes: " in message for message in records)
 

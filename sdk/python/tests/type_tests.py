@@ -231,3 +231,26 @@ async def the_results_of_relatives_have_the_types_that_are_asked_for(
     assert_type(plain.upstream.get("sum", list[int]), list[int])
     assert_type(ctx.upstream.get("sum"), Any)
     assert_type(child.get(Receipt), Receipt)
+
+
+@dataclass
+class State:
+    pool: str
+
+
+@worker.task("stateful")
+async def stateful(ctx: Context[State], name: str) -> str:
+    assert_type(ctx.state.pool, str)
+    assert_type(await ctx.race("first", {"one": stateful_branch}), int)
+    return name
+
+
+async def stateful_branch(ctx: Context[State]) -> int:
+    return len(ctx.state.pool)
+
+
+def the_state_of_a_lifespan_is_known(ctx: Context, plain: SyncContext[State]) -> None:
+    assert_type(stateful, Task[str, str])
+    assert_type(plain.state, State)
+    assert_type(ctx.state, None)
+    print(ctx.state.pool)  # type: ignore

@@ -27,6 +27,23 @@ def headline(error: BaseException) -> str:
     return f"{kind.__name__}: {text}" if text else kind.__name__
 
 
+CAUSES_MAX = 5
+"""The most causes in the message of an error."""
+
+
+def with_causes(error: BaseException) -> str:
+    """Returns the headline of an exception, and those of the exceptions that it was raised from:
+    `RuntimeError: not charged; caused by KeyError: 'card'`. A cause that the message has already is left out."""
+    text, cause = headline(error), error.__cause__
+    for _ in range(CAUSES_MAX):
+        if cause is None:
+            break
+        if str(cause) not in text:
+            text = f"{text}; caused by {headline(cause)}"
+        cause = cause.__cause__
+    return text
+
+
 class ConnectionFailed(SelvedgeError, ConnectionError):
     """The server could not be reached, or did not answer. The request may have taken effect."""
 
@@ -178,6 +195,10 @@ class Release(ControlFlow):
 
 class Cancelled(ControlFlow):
     """Raised by `ctx.cancelled.raise_if_set()`: the execution ends as cancelled."""
+
+
+class Suspended(ControlFlow):
+    """Raised by `call_next` in a middleware: the attempt is suspended, and the next one continues its work."""
 
 
 class AttemptOver(SelvedgeError):

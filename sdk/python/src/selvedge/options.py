@@ -84,6 +84,13 @@ class SubmitOptions(NodeOptions, total=False):
     debounce: Mapping[str, Any]
 
 
+class ClientOptions(SubmitOptions, total=False):
+    """The options of `client.submit`. `traceparent` (W3C Trace Context): by default that of the current span, once
+    `selvedge.otel` is in use."""
+
+    traceparent: str | None
+
+
 class SpawnOptions(NodeOptions, total=False):
     """The options of a child. `name`: by default the kind. A child that is detached outlives its parent."""
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 # region: imports
 import asyncio
-from contextlib import aclosing
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -19,6 +21,7 @@ from selvedge import (
     Flow,
     Invalid,
     Item,
+    Next,
     NotCompleted,
     NotFound,
     Permanent,

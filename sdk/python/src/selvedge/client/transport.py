@@ -39,9 +39,17 @@ class Transport:
         """Reads a document. `wait` is the time for which the server may hold the request."""
         return await self.call("GET", path, params=params, wait=wait)
 
-    async def post(self, path: str, body: Any = None, *, key: str | None = None, wait: float = 0) -> Any:
+    async def post(
+        self,
+        path: str,
+        body: Any = None,
+        *,
+        key: str | None = None,
+        wait: float = 0,
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
         """Changes something. The same key is sent with every repetition, so that it happens once."""
-        headers = {"Idempotency-Key": key or str(uuid.uuid4())}
+        headers = {"Idempotency-Key": key or str(uuid.uuid4()), **(headers or {})}
         return await self.call("POST", path, body if body is not None else {}, headers=headers, wait=wait)
 
     async def call(

@@ -18,9 +18,10 @@ from ..conversion import Converter
 from ..errors import NotCompleted, SelvedgeError, WaitTimeout, problem
 from ..flow import Flow
 from ..http import Settings
-from ..options import SubmitOptions, new_id, submission
+from ..options import ClientOptions, new_id, submission
 from ..submission import Submission
 from ..task import TaskType
+from ..tracing import headers
 from ..values import Seconds, milliseconds, timestamp
 from .executions import Executions
 from .handles import FlowResult, FlowRun, Run
@@ -100,22 +101,26 @@ class Client(Executions):
         self._transport.close()
 
     @overload
-    def submit(self, kind: TaskType[None, O], input: None = None, **options: Unpack[SubmitOptions]) -> Run[O]: ...
+    def submit(self, kind: TaskType[None, O], input: None = None, **options: Unpack[ClientOptions]) -> Run[O]: ...
     @overload
-    def submit(self, kind: TaskType[I, O], input: I, **options: Unpack[SubmitOptions]) -> Run[O]: ...
+    def submit(self, kind: TaskType[I, O], input: I, **options: Unpack[ClientOptions]) -> Run[O]: ...
     @overload
-    def submit(self, kind: str, input: Any = None, **options: Unpack[SubmitOptions]) -> Run[Any]: ...
+    def submit(self, kind: str, input: Any = None, **options: Unpack[ClientOptions]) -> Run[Any]: ...
 
-    def submit(self, kind: Any, input: Any = None, **options: Unpack[SubmitOptions]) -> Run[Any]:
+    def submit(self, kind: Any, input: Any = None, **options: Unpack[ClientOptions]) -> Run[Any]:
         """Submits an execution. Safe to repeat: with an `id` or `idempotency_key` also over restarts of the caller."""
         name, convert = kind_of(kind)
-        body = {**submission(name, options), "input": input}
+        fields: dict[str, Any] = dict(options)
+        trace = headers(fields.pop("traceparent", None))
+        body = {**submission(name, fields), "input": input}
         if not body.keys() & {"idempotency_key", "unique_while_active", "debounce"}:
             body.setdefault("id", new_id())
-        answer = self._transport.post("/v1/executions", body)
+        answer = self._transport.post("/v1/executions", body, headers=trace)
         return Run(self, answer["execution"]["id"], answer["execution"], answer["duplicate"], convert)
 
-    def submit_batch(self, items: Sequence[Submission | Mapping[str, Any]]) -> list[Run[Any] | Exception]:
+    def submit_batch(
+        self, items: Sequence[Submission | Mapping[str, Any]], *, traceparent: str | None = None
+    ) -> list[Run[Any] | Exception]:
         """Submits up to 1000 executions in one call. An item is a `Submission`, or a mapping with `kind`, `input` and
         the options of `submit`.
 
@@ -130,7 +135,8 @@ class Client(Executions):
                 body.setdefault("id", new_id())
             executions.append(body)
             converters.append(convert)
-        answer = self._transport.post("/v1/executions/batch", {"executions": executions})
+        body = {"executions": executions}
+        answer = self._transport.post("/v1/executions/batch", body, headers=headers(traceparent))
         runs: list[Run[Any] | Exception] = []
         for result, convert in zip(answer["results"], converters, strict=True):
             if "error" in result:
@@ -189,12 +195,12 @@ class Client(Executions):
         command = "selvedge explain" if noun == "execution" else "selvedge flow explain"
         return WaitTimeout(f"{message} `{command} {id}` says more")
 
-    def submit_flow(self, flow: Flow) -> FlowRun:
+    def submit_flow(self, flow: Flow, *, traceparent: str | None = None) -> FlowRun:
         """Submits a flow."""
         body = flow.to_json()
         if "idempotency_key" not in body:
             body.setdefault("id", new_id())
-        answer = self._transport.post("/v1/flows", body)
+        answer = self._transport.post("/v1/flows", body, headers=headers(traceparent))
         return FlowRun(self, answer["flow"]["id"], answer["executions"], answer["duplicate"])
 
     def flow(self, id: str, executions: Mapping[str, str] | None = None) -> FlowRun:

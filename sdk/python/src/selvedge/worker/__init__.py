@@ -3,6 +3,7 @@
 from .approval import Approval, Vote
 from .cancellation import Cancellation, SyncCancellation
 from .context import Context
+from .middleware import Middleware, Next
 from .runner import Item
 from .signals import Child, ReceivedSignal, Until, Usage, Waitpoint, WaitResult
 from .sync_context import SyncContext
@@ -14,6 +15,8 @@ __all__ = [
     "Child",
     "Context",
     "Item",
+    "Middleware",
+    "Next",
     "ReceivedSignal",
     "SyncCancellation",
     "SyncContext",

@@ -44,7 +44,7 @@ class Approval:
 
 
 async def run_approval(
-    context: Context,
+    context: Context[Any],
     name: str,
     people: list[str],
     ask: Ask,
@@ -72,7 +72,7 @@ async def run_approval(
 
 
 async def _ask_all(
-    context: Context, name: str, full_name: str, people: list[str], ask: Ask, prompt: str | None
+    context: Context[Any], name: str, full_name: str, people: list[str], ask: Ask, prompt: str | None
 ) -> None:
     """Asks the people who have not been asked yet."""
     recorded = context._attempt.tracker.recorded

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import types
@@ -17,6 +17,7 @@ from ..errors import AttemptOver, Conflict, NotFound, Problem, StaleLease
 from ..values import dumps
 from .cancellation import Flag
 from .leases import Fence, Lease, Leases, fence_fields
+from .middleware import Middleware
 from .reporter import Reporter, Result
 from .tracker import Stopped, Tracker
 
@@ -47,6 +48,14 @@ class Attempt:
         self._leases = leases
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
+        execution = claim["execution"]
+        fields = {"kind": execution["kind"], "lane": execution["lane"]}
+        self.log = logging.LoggerAdapter(log, {**fields, "execution": execution["id"], "attempt": claim["attempt"]})
+        """The log of the worker, whose records have the kind, lane, execution and attempt as attributes."""
+        self.middleware: Sequence[Middleware] = ()
+        self.state: Any = None
+        """What the lifespan of the worker has made."""
+        self.suspended = False
         self.tracker = Tracker(claim["steps"], self._suspend)
         self.cancelled = Flag()
         self.task: asyncio.Task[None] | None = None
@@ -69,7 +78,8 @@ class Attempt:
         return self.fence[0]
 
     def __str__(self) -> str:
-        return f"{self.claim['execution']['kind']}: execution {self.execution_id} attempt {self.fence[1]}"
+        execution = self.claim["execution"]
+        return f"{execution['kind']} in {execution['lane']}: execution {self.execution_id} attempt {self.fence[1]}"
 
     def encode(self, op: str, fields: dict[str, Any], raw: tuple[str, bytes] | None = None) -> bytes:
         """Serialises an operation of this attempt; `raw` is a field that is JSON already."""
@@ -165,10 +175,11 @@ class Attempt:
 
     def _end_without_handler(self) -> None:
         if not self.ended:
-            log.warning("%s: the handler ignores its cancellation; it keeps a slot of this worker", self)
+            self.log.warning("%s: the handler ignores its cancellation; it keeps a slot of this worker", self)
             self.end_of_stop()
 
     def _suspend(self, waits: list[dict[str, Any]]) -> None:
+        self.suspended = True
         self.stop(self.encode("suspend", {"waits": waits}))
 
     def lose(self, reason: str) -> None:
@@ -176,7 +187,7 @@ class Attempt:
         if self.ended or self.lost is not None:
             return
         self.lost = reason
-        log.warning("%s: the lease was lost, so the handler is cancelled and its result dropped: %s", self, reason)
+        self.log.warning("%s: the lease was lost, so the handler is cancelled and its result dropped: %s", self, reason)
         self._leases.remove(self.fence)
         self.stop(None)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .context import Context
 
 T = TypeVar("T")
-Branch = Callable[["Context"], Awaitable[T]]
+Branch = Callable[["Context[Any]"], Awaitable[T]]
 
 
 class Group:
@@ -63,7 +63,7 @@ class Group:
                     each._quiet.set()
 
 
-async def run_race(context: Context, name: str, branches: Mapping[str, Branch[T]]) -> T:
+async def run_race(context: Context[Any], name: str, branches: Mapping[str, Branch[T]]) -> T:
     """Runs branches until one has ended. See `Context.race`."""
     if not branches:
         raise Permanent(f"the race {name!r} has no branch, so it would never end")
@@ -91,7 +91,7 @@ async def run_race(context: Context, name: str, branches: Mapping[str, Branch[T]
         return value
 
 
-async def _first_to_end(context: Context, full_name: str, branches: Mapping[str, Branch[T]]) -> tuple[str, T]:
+async def _first_to_end(context: Context[Any], full_name: str, branches: Mapping[str, Branch[T]]) -> tuple[str, T]:
     tasks = {
         branch: asyncio.ensure_future(_run(function, _within(context, full_name, branch)))
         for branch, function in branches.items()
@@ -105,7 +105,7 @@ async def _first_to_end(context: Context, full_name: str, branches: Mapping[str,
         await _cancel(tasks.values())
 
 
-async def run_all(context: Context, name: str, branches: Mapping[str, Branch[T]]) -> dict[str, T]:
+async def run_all(context: Context[Any], name: str, branches: Mapping[str, Branch[T]]) -> dict[str, T]:
     """Runs branches until all have ended. See `Context.all`."""
     full_name = context._name(name)
     group = Group(context._group)
@@ -127,11 +127,11 @@ async def run_all(context: Context, name: str, branches: Mapping[str, Branch[T]]
         await _cancel(tasks.values())
 
 
-async def _run(function: Branch[T], context: Context) -> T:
+async def _run(function: Branch[T], context: Context[Any]) -> T:
     return await function(context)
 
 
-def _within(context: Context, full_name: str, branch: str, group: Group | None = None) -> Context:
+def _within(context: Context[Any], full_name: str, branch: str, group: Group | None = None) -> Context[Any]:
     from .context import Context
 
     return Context(context._attempt, f"{full_name}/{branch}/", group or context._group)

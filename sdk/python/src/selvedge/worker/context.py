@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
 
 from ..client import Client
 from ..conversion import REFUSALS, Converter, converter
@@ -23,9 +23,10 @@ from ..task import TaskType
 from ..values import Seconds, dumps, milliseconds
 from .approval import Approval, Ask, run_approval
 from .attempt import Attempt, refuses_content
-from .branches import Branch, Group, run_all, run_race
+from .branches import Group, run_all, run_race
 from .calls import call
 from .cancellation import Cancellation
+from .middleware import Next, around_step
 from .relatives import Upstream
 from .signals import (
     Child,
@@ -41,9 +42,13 @@ from .signals import (
 from .waitpoints import create_waitpoints
 
 if TYPE_CHECKING:
+    import typing_extensions
     from typing_extensions import ParamSpec, Unpack
 
     P = ParamSpec("P")
+    S_co = typing_extensions.TypeVar("S_co", covariant=True, default=None)
+else:
+    S_co = TypeVar("S_co", covariant=True)
 
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741
@@ -54,7 +59,7 @@ usage_of_step: contextvars.ContextVar[list[bytes] | None] = contextvars.ContextV
 """The usage that the running step has reported, to be sent with its record. None outside of a step."""
 
 
-class Context:
+class Context(Generic[S_co]):
     """The attempt that a handler runs, or a branch of it."""
 
     def __init__(self, attempt: Attempt, prefix: str = "", group: Group | None = None) -> None:
@@ -147,6 +152,12 @@ class Context:
         return [ReceivedSignal(item["name"], item["payload"], item["source"], item["waitpoint"]) for item in found]
 
     @property
+    def state(self) -> S_co:
+        """What the lifespan of the worker has made, such as a pool of connections. Annotate the
+        context with its type, `ctx: Context[State]`. None without a lifespan."""
+        return cast(S_co, self._attempt.state)
+
+    @property
     def client(self) -> Client:
         """The client of the worker, for calls about other executions."""
         return self._attempt.client
@@ -189,7 +200,7 @@ class Context:
                 usage: list[bytes] = []
                 token = usage_of_step.set(usage)
                 try:
-                    result = await call(function, *arguments, **named)
+                    result = await self._run_step(full_name, lambda: call(function, *arguments, **named))
                 except (Exception, ControlFlow):
                     if usage:
                         await self._attempt.report(*usage)
@@ -203,6 +214,10 @@ class Context:
                 keep()
                 await self._record(full_name, "step", encoded, time.monotonic() - begun, usage)
                 return _read_back(full_name, convert, json.loads(encoded))
+
+    async def _run_step(self, full_name: str, run: Next) -> Any:
+        middleware = self._attempt.middleware
+        return await (around_step(middleware, self, full_name, run) if middleware else run())
 
     def allow_vanished_steps(self) -> None:
         """Lets this attempt return without every recorded step, for steps that were removed on purpose."""
@@ -335,7 +350,7 @@ class Context:
 
     # Branches
 
-    async def race(self, name: str, branches: Mapping[str, Branch[T]]) -> T:
+    async def race(self, name: str, branches: Mapping[str, Callable[[Context[S_co]], Awaitable[T]]]) -> T:
         """Runs branches concurrently, and returns the result of the first that ends. The others are cancelled.
 
         A branch is a function that takes a context of its own. The winner is recorded, so that later attempts take the
@@ -343,7 +358,7 @@ class Context:
         """
         return await run_race(self, name, branches)
 
-    async def all(self, name: str, branches: Mapping[str, Branch[T]]) -> dict[str, T]:
+    async def all(self, name: str, branches: Mapping[str, Callable[[Context[S_co]], Awaitable[T]]]) -> dict[str, T]:
         """Runs branches concurrently until all have ended, and returns their results by name.
 
         After a failure no branch begins another step; when the running steps have ended, the failure is raised.

@@ -22,6 +22,7 @@ from ..task import Task
 from .attempt import Attempt, refuses_content
 from .heartbeat import Heartbeat
 from .leases import Leases
+from .middleware import Middleware
 from .reporter import Reporter, Result, retry_delay
 from .runner import run, run_batch
 
@@ -48,12 +49,16 @@ class WorkerSettings:
     lease_ttl: float
     drain_timeout: float
     cancel_grace: float
+    middleware: Sequence[Middleware] = ()
 
 
 class Driver:
     """A running worker."""
 
-    def __init__(self, client: Client, settings: WorkerSettings, tasks: Mapping[str, Task[Any, Any]]) -> None:
+    def __init__(
+        self, client: Client, settings: WorkerSettings, tasks: Mapping[str, Task[Any, Any]], state: Any = None
+    ) -> None:
+        self._state = state
         self._client = client
         self._settings = settings
         self._tasks = tasks
@@ -226,6 +231,8 @@ class Driver:
     def _attempt(self, claim: types.Claim) -> Attempt:
         attempt = Attempt(claim, self._client, self._reporter, self._leases, self._on_end)
         attempt.cancel_grace = self._settings.cancel_grace
+        attempt.middleware = self._settings.middleware
+        attempt.state = self._state
         self._attempts.add(attempt)
         self._all_ended.clear()
         return attempt
@@ -264,7 +271,7 @@ class Driver:
             self._on_end(attempt, attempt.encode("fail", fields))
             return
         if error is not None and attempt.lost is None:
-            log.warning("%s: its end was not accepted and is dropped: %s", attempt, error)
+            attempt.log.warning("%s: its end was not accepted and is dropped: %s", attempt, error)
         self._settled(attempt)
 
     def _settled(self, attempt: Attempt) -> None:

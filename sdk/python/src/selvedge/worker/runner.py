@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from ..conversion import REFUSALS
-from ..errors import Cancelled, Delay, Permanent, Release, Retry, headline
+from ..errors import Cancelled, Delay, Permanent, Release, Retry, Suspended, with_causes
 from ..options import delay
 from ..task import Task
 from ..values import dumps, milliseconds
 from .attempt import Attempt
 from .calls import call
 from .context import Context
+from .middleware import around_attempt
 from .sync_context import run_in_thread
 from .tracker import Stopped
-
-log = logging.getLogger("selvedge.worker")
 
 RESULT_MAX = 1024 * 1024
 MESSAGE_MAX = 64 * 1024
@@ -51,11 +49,26 @@ async def run(attempt: Attempt, task: Task[Any, Any]) -> None:
 
 
 async def _run_handler(attempt: Attempt, task: Task[Any, Any]) -> Any:
-    context = Context(attempt)
+    context: Context[Any] = Context(attempt)
     input = attempt.claim["execution"].get("input")
-    if task._is_async:
-        return await task._bind(context, input)()
-    return await run_in_thread(context, lambda sync_context: task._bind(sync_context, input))
+
+    async def handler() -> Any:
+        if task._is_async:
+            return await task._bind(context, input)()
+        return await run_in_thread(context, lambda sync_context: task._bind(sync_context, input))
+
+    if not attempt.middleware:
+        return await handler()
+
+    async def unless_suspended() -> Any:
+        try:
+            return await handler()
+        except asyncio.CancelledError:
+            if attempt.suspended:
+                raise Suspended from None
+            raise
+
+    return await around_attempt(attempt.middleware, context, unless_suspended)
 
 
 @dataclass
@@ -150,17 +163,18 @@ def failure(attempt: Attempt, error: BaseException) -> bytes:
         return attempt.encode("release", {})
     if isinstance(error, Delay):
         return attempt.encode("delay", delay(error.until))
+    message = with_causes(error)
     if isinstance(error, Permanent):
-        log.warning("%s failed and is not retried: %s", attempt, headline(error), exc_info=error.__cause__)
-        return _fail(attempt, headline(error), "permanent")
+        attempt.log.warning("%s failed and is not retried: %s", attempt, message, exc_info=error)
+        return _fail(attempt, message, "permanent")
     if isinstance(error, Retry):
-        log.info("%s is retried: %s", attempt, headline(error))
+        attempt.log.warning("%s failed and asks for a retry: %s", attempt, message)
         fields = {} if error.after is None else {"retry_after_ms": milliseconds(error.after)}
-        return _fail(attempt, headline(error), "transient", fields)
-    log.warning("%s failed", attempt, exc_info=error)
+        return _fail(attempt, message, "transient", fields)
+    attempt.log.warning("%s failed: %s", attempt, message, exc_info=error)
     if isinstance(error, SystemExit):
         return _fail(attempt, f"the handler called sys.exit({error.code!r})", "transient")
-    return _fail(attempt, headline(error), "transient")
+    return _fail(attempt, message, "transient")
 
 
 def _alone(error: BaseException) -> BaseException:

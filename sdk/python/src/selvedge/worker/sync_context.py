@@ -10,7 +10,7 @@ import asyncio
 import concurrent.futures
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
 
 from ..flow import Flow
 from ..options import SpawnOptions
@@ -26,9 +26,13 @@ from .signals import Child, Condition, ReceivedSignal, Usage, Waitpoint, WaitRes
 from .tracker import Stopped
 
 if TYPE_CHECKING:
+    import typing_extensions
     from typing_extensions import ParamSpec, Unpack
 
     P = ParamSpec("P")
+    S_co = typing_extensions.TypeVar("S_co", covariant=True, default=None)
+else:
+    S_co = TypeVar("S_co", covariant=True)
 
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741
@@ -37,7 +41,7 @@ I = TypeVar("I")  # noqa: E741
 class SyncUpstream(Mapping[str, Any]):
     """The results of the upstreams that completed. One that was too large for the claim is read when it is used."""
 
-    def __init__(self, context: SyncContext) -> None:
+    def __init__(self, context: SyncContext[Any]) -> None:
         self._context = context
         self._upstream = context._context.upstream
         self.refs = self._upstream.refs
@@ -66,10 +70,10 @@ class SyncUpstream(Mapping[str, Any]):
         return len({*self._upstream, *self.refs})
 
 
-class SyncContext:
+class SyncContext(Generic[S_co]):
     """The attempt that a plain function runs, or a branch of it."""
 
-    def __init__(self, context: Context, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, context: Context[Any], loop: asyncio.AbstractEventLoop) -> None:
         self._context = context
         self._loop = loop
         self._pending: set[concurrent.futures.Future[Any]] = set()
@@ -94,6 +98,11 @@ class SyncContext:
     def cancelled(self) -> SyncCancellation:
         """True once the execution should stop: its cancel was requested, or its lease is lost."""
         return SyncCancellation(self._context._attempt.cancelled)
+
+    @property
+    def state(self) -> S_co:
+        """What the lifespan of the worker has made. See `Context.state`."""
+        return cast(S_co, self._context.state)
 
     @property
     def client(self) -> SyncClient:
@@ -199,16 +208,16 @@ class SyncContext:
         found = self._context.approval(name, of=of, ask=ask, at_least=at_least, timeout=timeout, prompt=prompt)
         return self._call(found)
 
-    def race(self, name: str, branches: Mapping[str, Callable[[SyncContext], T]]) -> T:
+    def race(self, name: str, branches: Mapping[str, Callable[[SyncContext[S_co]], T]]) -> T:
         """Runs branches in threads, and returns the result of the first that ends. See `Context.race`."""
         return self._call(self._context.race(name, {each: self._branch(run) for each, run in branches.items()}))
 
-    def all(self, name: str, branches: Mapping[str, Callable[[SyncContext], T]]) -> dict[str, T]:
+    def all(self, name: str, branches: Mapping[str, Callable[[SyncContext[S_co]], T]]) -> dict[str, T]:
         """Runs branches in threads until all have ended. See `Context.all`."""
         return self._call(self._context.all(name, {each: self._branch(run) for each, run in branches.items()}))
 
-    def _branch(self, function: Callable[[SyncContext], T]) -> Callable[[Context], Coroutine[Any, Any, T]]:
-        async def branch(context: Context) -> T:
+    def _branch(self, function: Callable[[SyncContext[S_co]], T]) -> Callable[[Context[Any]], Coroutine[Any, Any, T]]:
+        async def branch(context: Context[Any]) -> T:
             return await run_in_thread(context, lambda branch_context: lambda: function(branch_context))
 
         return branch
@@ -254,7 +263,7 @@ class SyncContext:
         return self._call(self._context.usage(budget, amounts, dedup_key=dedup_key, **more))
 
 
-async def run_in_thread(context: Context, bind: Callable[[SyncContext], Callable[[], T]]) -> T:
+async def run_in_thread(context: Context[Any], bind: Callable[[SyncContext[Any]], Callable[[], T]]) -> T:
     """Runs a plain function in a thread with a context of its own. The attempt is not suspended while it computes.
 
     A thread cannot be cancelled. A cancelled call ends the context of the function and waits for the function to end.

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 import signal
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
@@ -17,6 +20,7 @@ from ..sync import Client as SyncClient
 from ..task import Fields, Task, TaskType
 from ..values import Seconds, milliseconds
 from .driver import Driver, WorkerSettings
+from .middleware import AroundAttempt, AttemptFunction, Middleware
 from .runner import Item
 
 if TYPE_CHECKING:
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 I = TypeVar("I")  # noqa: E741
 O = TypeVar("O")  # noqa: E741
 P = ParamSpec("P")
+F = TypeVar("F", bound=AroundAttempt)
 
 
 class Worker:
@@ -40,6 +45,9 @@ class Worker:
     `name` names the program, `instance` this process: by default SELVEDGE_INSTANCE, or a new name for each start. A
     process that starts again under the same instance takes over from its predecessor at once. Give
     `capabilities` to run executions that require them.
+
+    `lifespan` is a function that returns an asynchronous context manager. It is entered before the first claim and left
+    after the last handler, and its value is `ctx.state`.
     """
 
     def __init__(
@@ -54,6 +62,7 @@ class Worker:
         lease_ttl: Seconds = 30.0,
         drain_timeout: Seconds = 30.0,
         cancel_grace: Seconds = 5.0,
+        lifespan: Callable[[], AbstractAsyncContextManager[Any]] | None = None,
     ) -> None:
         if concurrency < 1:
             raise ValueError("concurrency must be at least 1")
@@ -71,6 +80,8 @@ class Worker:
             drain_timeout=milliseconds(drain_timeout) / 1000,
             cancel_grace=milliseconds(cancel_grace) / 1000,
         )
+        self._lifespan = lifespan or contextlib.nullcontext
+        self._middleware: list[Middleware] = []
         self._driver: Driver | None = None
         self._running: asyncio.Task[None] | None = None
 
@@ -115,8 +126,22 @@ class Worker:
 
         return register
 
+    def use(self, middleware: Middleware | AroundAttempt) -> None:
+        """Adds middleware around the attempts and steps of all tasks, or a function around the attempts. The first that
+        is added is the outermost."""
+        if self._running is not None:
+            raise RuntimeError("add middleware before the worker starts")
+        if not callable(middleware) and not isinstance(middleware, Middleware):
+            raise TypeError(f"middleware is a Middleware or an async function, not {type(middleware).__name__}")
+        self._middleware.append(middleware if isinstance(middleware, Middleware) else AttemptFunction(middleware))
+
+    def middleware(self, function: F) -> F:
+        """Adds a function around the attempts of all tasks, as a decorator. See `use`."""
+        self.use(function)
+        return function
+
     def _register(self, task: Task[I, O]) -> Task[I, O]:
-        if self._driver is not None:
+        if self._running is not None:
             raise RuntimeError("register tasks before the worker starts")
         if task.kind in self.tasks:
             raise ValueError(f"the worker has a task {task.kind!r} already")
@@ -125,12 +150,28 @@ class Worker:
 
     async def start(self) -> None:
         """Starts the worker in the running event loop."""
-        if self._driver is not None:
+        if self._running is not None:
             raise RuntimeError("the worker runs already")
         if not self.tasks:
             raise RuntimeError("the worker has no task; register one with @worker.task")
-        self._driver = Driver(self.client, self.settings, self.tasks)
-        self._running = asyncio.get_running_loop().create_task(self._driver.run())
+        loop = asyncio.get_running_loop()
+        started: asyncio.Future[Driver] = loop.create_future()
+        running = self._running = loop.create_task(self._live(started))
+        running.add_done_callback(lambda _: started.cancel())
+        await asyncio.wait([started])
+        if started.cancelled():
+            self._running = None
+            await running  # raises what the lifespan raised
+            raise RuntimeError("the lifespan of the worker has ended before the worker started")
+        self._driver = started.result()
+
+    async def _live(self, started: asyncio.Future[Driver]) -> None:
+        """Runs the worker within its lifespan."""
+        settings = replace(self.settings, middleware=tuple(self._middleware))
+        async with self._lifespan() as state:
+            driver = Driver(self.client, settings, self.tasks, state)
+            started.set_result(driver)
+            await driver.run()
 
     async def drain(self) -> None:
         """Claims no more, lets running handlers finish within the drain timeout, and departs.
@@ -171,8 +212,10 @@ class Worker:
         """Like `run`, within an event loop."""
         loop = asyncio.get_running_loop()
         handled = (signal.SIGTERM, signal.SIGINT) if threading.current_thread() is threading.main_thread() else ()
+        stopped = asyncio.Event()
 
         def stop() -> None:
+            stopped.set()
             for number in handled:
                 loop.remove_signal_handler(number)
             if self._driver is not None:
@@ -182,6 +225,8 @@ class Worker:
             loop.add_signal_handler(number, stop)
         try:
             await self.start()
+            if stopped.is_set() and self._driver is not None:
+                self._driver.drain()
             await self.wait()
         finally:
             for number in handled:
