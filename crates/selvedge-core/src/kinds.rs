@@ -26,7 +26,7 @@ use crate::stream::{Frame, Stream, StreamName};
 use crate::table::{Access, Entries, Guarded, Kind, Plain, Request, Table};
 use crate::token::{TokenKey, TokenKeyId};
 use crate::webhook::{Delivery, DeliveryId, Webhook, WebhookId, WebhookName};
-use crate::work::tables::{self, ExecutionExtra, SessionExtra};
+use crate::work::rows::{self, ExecutionExtra, SessionExtra};
 use crate::{
     Execution, ExecutionId, Flow, FlowId, Name, Session, SessionId, Signal, Step, Timestamp, Waitpoint,
 };
@@ -68,8 +68,8 @@ macro_rules! kinds {
             }
             executions {
                 asks ExecutionId, at Executions: "Executions.";
-                loads Execution, by ExecutionId = |row| row.id, version |row| row.version, with ExecutionExtra, into tables::load_executions;
-                writes Guarded<Inserted, Updated, ExecutionId>, by tables::written_executions:
+                loads Execution, by ExecutionId = |row| row.id, version |row| row.version, with ExecutionExtra, into rows::load_executions;
+                writes Guarded<Inserted, Updated, ExecutionId>, by rows::written_executions:
                     "Executions. The history pages, streams, steps, signals and waitpoints of a deleted execution are \
                      deleted with it.";
             }
@@ -85,7 +85,7 @@ macro_rules! kinds {
                 asks GateId, at Gates:
                     "Gates other than lanes. A gate that is read without a lock only shows whether it is configured.";
                 loads Gate, by GateId = |row| row.id(), version |row| row.version;
-                writes Guarded<Gate, (Gate, u32), GateId>, by tables::written_gates: "Gates.";
+                writes Guarded<Gate, (Gate, u32), GateId>, by rows::written_gates: "Gates.";
             }
             parts {
                 asks GateId, at Parts: "Parts of budgets.";
@@ -101,7 +101,7 @@ macro_rules! kinds {
             sessions {
                 asks SessionId, at Sessions: "Sessions.";
                 loads Session, by SessionId = |row| row.id, with SessionExtra;
-                writes Entries<Session, SessionId>, by tables::written_sessions:
+                writes Entries<Session, SessionId>, by rows::written_sessions:
                     "Sessions. A write is merged with the stored row: one of an earlier life changes nothing, and one of \
                      a later life replaces the row. Within a life times never go back, a requested drain stays \
                      requested, and the detail stays. A session that is both removed and written replaces the stored row \
@@ -109,8 +109,8 @@ macro_rules! kinds {
             }
             keys {
                 asks KeyName: "Keys.";
-                loads KeyRow, by KeyName = |row| row.name.clone(), into tables::load_first_keys;
-                writes Entries<KeyRow, (KeyName, Option<KeySubject>)>, by tables::written_keys:
+                loads KeyRow, by KeyName = |row| row.name.clone(), into rows::load_first_keys;
+                writes Entries<KeyRow, (KeyName, Option<KeySubject>)>, by rows::written_keys:
                     "Keys. A removed key with a subject is deleted only if it still stands for that subject; one without, \
                      only if it has expired.";
             }
@@ -139,7 +139,7 @@ macro_rules! kinds {
                 asks StreamName:
                     "Streams; a store may leave their summary documents out. Appending to a stream requires the lock on \
                      its execution.";
-                loads Stream, by StreamName = |row| row.name, into tables::load_streams;
+                loads Stream, by StreamName = |row| row.name, into rows::load_streams;
                 writes Vec<Stream>, by Table::into_written:
                     "Streams to upsert. A summary document is written only if its version differs from the stored one.";
             }
@@ -147,13 +147,13 @@ macro_rules! kinds {
                 asks StreamName: "Streams with their summary documents.";
             }
             signals {
-                loads Signal, by (ExecutionId, u32) = |row| (row.execution, row.number), ordered true, into tables::load_signals;
+                loads Signal, by (ExecutionId, u32) = |row| (row.execution, row.number), ordered true, into rows::load_signals;
                 writes Vec<Signal>, by Table::into_written: "New signals.";
             }
             steps {
                 asks (ExecutionId, Name): "Steps, by name.";
                 loads Step, by (ExecutionId, Name) = |row| (row.execution, row.name.clone()), ordered true;
-                writes Vec<Step>, by tables::written_steps: "Steps to upsert.";
+                writes Vec<Step>, by rows::written_steps: "Steps to upsert.";
             }
             waitpoints {
                 loads Waitpoint, by (ExecutionId, u32) = |row| (row.execution, row.number), ordered true;
@@ -287,7 +287,7 @@ macro_rules! define {
                 $($(
                     let rows_of_kind: Vec<$row> = std::mem::take(&mut rows.$name);
                     if !rows_of_kind.is_empty() {
-                        first!($($into,)? tables::load_all)(&mut self.$name, rows_of_kind);
+                        first!($($into,)? rows::load_all)(&mut self.$name, rows_of_kind);
                     }
                 )?)*
             }

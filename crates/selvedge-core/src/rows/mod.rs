@@ -364,9 +364,10 @@ impl KeySubject {
 }
 
 /// A change to the result of an execution.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum ResultChange {
     /// Leave the stored result as it is.
+    #[default]
     Keep,
     /// Store this result.
     Set(Bytes),

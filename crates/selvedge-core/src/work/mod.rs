@@ -8,13 +8,12 @@ mod apply;
 mod claims;
 mod flows;
 mod gates;
-mod rows;
-pub(crate) mod tables;
+pub(crate) mod rows;
 
 pub use apply::Closing;
 pub use gates::LaneShares;
 
-use tables::{Difference, ExecutionExtra};
+use rows::{Difference, ExecutionExtra};
 
 use crate::fact::{self, Fact};
 use crate::filter::tag_text;
@@ -207,7 +206,7 @@ impl Work {
     /// Adds a row from the lease cache. The save fails if the store no longer has this version.
     pub fn add_cached(&mut self, execution: Execution) {
         if !self.tables.executions.contains(&execution.id) {
-            tables::load_execution(&mut self.tables.executions, execution);
+            rows::load_execution(&mut self.tables.executions, execution);
         }
     }
 
