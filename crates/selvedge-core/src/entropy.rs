@@ -8,6 +8,13 @@ use uuid::Builder;
 #[derive(Clone, Debug)]
 pub struct Entropy(fastrand::Rng);
 
+/// The source of a transaction that has not begun: always the same values.
+impl Default for Entropy {
+    fn default() -> Self {
+        Entropy::seeded(0)
+    }
+}
+
 impl Entropy {
     /// Creates a source whose values are determined by `seed`.
     pub fn seeded(seed: u64) -> Self {

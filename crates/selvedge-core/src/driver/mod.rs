@@ -104,7 +104,7 @@ impl<H: Host> Driver<H> {
             handed: Vec::new(),
             offered: BTreeMap::new(),
             admission: Admission::default(),
-            work: Work::new(Entropy::seeded(0)),
+            work: Work::default(),
             loading: Loading::default(),
             search: Search::default(),
             cached: Cached::default(),
@@ -433,7 +433,7 @@ impl<H: Host> Driver<H> {
             opened_lanes: self.work.opened_lanes(),
             ended_leases: self.work.take_ended_leases(),
         };
-        let changes = std::mem::replace(&mut self.work, Work::new(Entropy::seeded(0))).finish();
+        let changes = std::mem::take(&mut self.work).finish();
         let saved = UnrequestedExecutions { found: self.search.found(), cached: self.cached.ids() };
         self.loading.check_saved(&changes, &saved)?;
         self.effects = self.host.effects(&changes, summary);

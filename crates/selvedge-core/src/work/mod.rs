@@ -40,7 +40,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// The rows of one transaction.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Work {
     now: Timestamp,
     /// The transaction's time is fixed, because a rule was decided with it.
@@ -112,52 +112,14 @@ struct Requested {
 impl Work {
     /// Returns a transaction without rows and without known classes. It expects that lanes may be configured.
     pub fn new(entropy: Entropy) -> Self {
-        Work::begin(Context {
-            entropy,
-            classes: Arc::default(),
-            shares: LaneShares::default(),
-            repeated: false,
-            lanes: true,
-        })
+        Work { entropy, expects_lanes: true, ..Work::default() }
     }
 
     /// Returns a transaction that has not loaded anything yet.
     pub fn begin(context: Context) -> Self {
         let Context { entropy, classes, shares, repeated, lanes } = context;
-        Work {
-            now: Timestamp::default(),
-            stopped: false,
-            repeated,
-            expects_lanes: lanes,
-            classes,
-            entropy,
-            requested: Requested::default(),
-            tables: Tables::default(),
-            skipped: HashSet::new(),
-            unreadable: HashMap::new(),
-            relatives: HashMap::new(),
-            ready: claims::Ready::default(),
-            readied: 0,
-            unpropagated: BTreeSet::new(),
-            closing: BTreeMap::new(),
-            ended_leases: Vec::new(),
-            replaced: Vec::new(),
-            history_pages: Vec::new(),
-            tags: Difference::default(),
-            keys_removed: Vec::new(),
-            leases: Vec::new(),
-            flow_counts: BTreeMap::new(),
-            nodes: HashMap::new(),
-            nodes_added: BTreeSet::new(),
-            nodes_removed: BTreeSet::new(),
-            members: HashMap::new(),
-            frames: Vec::new(),
-            frames_dropped: BTreeMap::new(),
-            records: rows::Records::default(),
-            webhooks: rows::Webhooks::default(),
-            gates: gates::Gates::with_shares(shares),
-            events: Vec::new(),
-        }
+        let gates = gates::Gates::with_shares(shares);
+        Work { entropy, classes, repeated, expects_lanes: lanes, gates, ..Work::default() }
     }
 
     /// Adds the rows that the store found for `asked`. The latest reported time becomes the time of the whole
