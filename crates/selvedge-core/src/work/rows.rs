@@ -8,18 +8,23 @@
 //! [`Work::apply`], which raises its version. A delivery of a webhook is written without being read, under the lock of its
 //! webhook.
 
-use crate::{Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Rows, Session, SessionId, Signal, Step, Timestamp, Waitpoint, WaitpointId};
+use super::Work;
 use crate::flow::Counts;
 use crate::gate::{Gate, GateId};
 use crate::outbox::OutboxKind;
-use crate::rows::{Changes, HeldLease, Inserted, KeyName, KeyRow, KeySubject, Payload, ResultChange, Updated};
+use crate::rows::{
+    Changes, HeldLease, Inserted, KeyName, KeyRow, KeySubject, Payload, ResultChange, Updated,
+};
 use crate::stream::Stream;
 use crate::table::{Entries, Guarded, Kind, Table};
 use crate::token::TokenKey;
 use crate::waitpoint::WaitpointState;
 use crate::webhook::{Delivery, DeliveryId, Webhook, WebhookId};
+use crate::{
+    Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Rows, Session, SessionId, Signal, Step,
+    Timestamp, Waitpoint, WaitpointId,
+};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use super::Work;
 
 /// Adds rows, as most kinds do: a row that is loaded again replaces the earlier one.
 pub(crate) fn load_all<R: Kind>(table: &mut Table<R>, rows: Vec<R>) {
