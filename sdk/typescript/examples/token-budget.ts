@@ -8,9 +8,11 @@ export function tasks(worker: Worker): void {
     const book: string[] = [];
     for (let number = 1; number <= chapters; number += 1) {
       // region: usage
-      const { text, tokens } = await ctx.step(`chapter ${number}`, () => writeChapter(number));
-      // The key makes spending count once, although later attempts come by here again.
-      await ctx.usage(budget, { tokens }, { dedupKey: `${ctx.idempotencyKey}/${number}` });
+      const text = await ctx.step(`chapter ${number}`, async () => {
+        const { text, tokens } = await writeChapter(number);
+        await ctx.usage(budget, { tokens }); // counted with the record of the step
+        return text;
+      });
       // endregion: usage
       book.push(text);
     }

@@ -10,7 +10,7 @@ export {
 } from "./client/client.js";
 export type { EventsOptions, FramesOptions } from "./client/feeds.js";
 export type { Flows, ListFlowsOptions } from "./client/flows.js";
-export type { Budgets, Lanes, Quotas, Schedules } from "./client/limits.js";
+export type { Budgets, Lanes, Quotas, ScheduleConfig, Schedules, ScheduleTarget } from "./client/limits.js";
 export type { BulkJobs, ListWaitpointsOptions, Waitpoints, Webhooks, Workers } from "./client/resources.js";
 export { type Ended, type FlowEnded, FlowRun, Run, type WaitOptions } from "./client/run.js";
 export type { ClientOptions } from "./client/transport.js";

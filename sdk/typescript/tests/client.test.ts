@@ -96,6 +96,19 @@ storeTest("lanes, quotas, budgets, schedules and webhooks are put, patched, list
   assert.equal((await client.schedules.next("nightly", 3)).items.length, 3);
   const fired = await client.schedules.run("nightly");
   assert.deepEqual((await client.get(fired.execution?.id ?? "")).input, { a_key: 1 });
+  // region: schedule
+  const report = new Flow("report", { tags: { team: "sales" } });
+  const numbers = report.add("numbers", "count");
+  report.add("mail", "mail", "sales@example.com", { after: numbers });
+  await client.schedules.put("hourly", { interval: { hours: 1 }, submit: report });
+  // endregion: schedule
+  const { flow } = (await client.schedules.run("hourly")) as { flow?: { id: string } };
+  assert.equal((await client.flows.graph(flow?.id ?? "")).edges.length, 1);
+  const patched = await client.schedules.patch("hourly", { interval: { minutes: 30 } });
+  assert.equal(patched.intervalMs, 30 * 60_000);
+  await client.schedules.put("task", { cron: "0 2 * * *", submit: { execution: { kind: task("nobody") } } });
+  await client.schedules.put("flow", { cron: "0 2 * * *", submit: { flow: report } });
+  for (const name of ["hourly", "task", "flow"]) await client.schedules.delete(name);
   const webhook = await client.webhooks.put("hook", { url: "https://example.com/", types: ["execution.completed"] });
   assert.match(webhook.secret ?? "", /^whsec_/);
   await client.lanes.delete("slow");

@@ -184,3 +184,18 @@ export function lifespans(): void {
     return ctx.state.table;
   });
 }
+
+export function configurations(): void {
+  const submit = { execution: { kind: "report" } };
+  void client.schedules.put("nightly", { cron: "0 2 * * *", submit, overlap: "skip" });
+  void client.budgets.put("tokens", { limits: { tokens: { hard: 1000 } }, onHard: "suspend" });
+  void client.webhooks.put("hook", { url: "https://example.com/", types: ["execution.completed"] });
+  // @ts-expect-error: there is no such overlap
+  void client.schedules.put("nightly", { cron: "0 2 * * *", submit, overlap: "ignore" });
+  // @ts-expect-error: there is nothing to submit
+  void client.schedules.put("nightly", { cron: "0 2 * * *" });
+  // @ts-expect-error: there is no such field
+  void client.budgets.put("tokens", { limits: {}, hard: 1000 });
+  // @ts-expect-error: the address is missing
+  void client.webhooks.put("hook", { types: ["execution.completed"] });
+}

@@ -265,6 +265,31 @@ storeTest("streams, progress and usage reach the server in order", async (bed) =
   assert.deepEqual((await run.get()).progress, { percent: 50, message: "half" });
 });
 
+storeTest("usage within a step is counted with its record, and when the step fails", async (bed) => {
+  const worker = bed.worker();
+  await bed.client.budgets.put("money", { limits: { cents: { hard: 1000 } } });
+  const answers: unknown[] = [];
+  worker.task("spend", async (ctx) => {
+    await ctx.step("paid", async () => {
+      answers.push(await ctx.usage("money", { cents: 1 }));
+      await ctx.usage("money", { cents: 2 });
+    });
+    if (ctx.attempt === 0) throw new Error("the warehouse does not answer"); // the record of the step stays
+    await ctx.step("flaky", async () => {
+      await ctx.usage("money", { cents: 10 });
+      if (ctx.attempt === 1) throw new Error("paid, but failed");
+    });
+    answers.push(await ctx.usage("money", { cents: 100 }));
+  });
+  await worker.start();
+  await (await bed.submit("spend")).result({ timeoutMs });
+  assert.deepEqual(answers, [
+    { breached: [], state: null },
+    { breached: [], state: "active" },
+  ]);
+  assert.deepEqual((await bed.client.budgets.get("money")).usage, { cents: 3 + 2 * 10 + 100 });
+});
+
 clockTest("a worker without a task or with a wrong key does not start", async (bed) => {
   await assert.rejects(bed.worker().start(), /has no task/);
   const guarded = await startGuarded();

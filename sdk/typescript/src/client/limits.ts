@@ -1,6 +1,10 @@
 // Lanes, quotas, budgets and schedules: named configurations, created or replaced by `put`, changed by `patch`.
 
+import { type Duration, milliseconds } from "../duration.js";
+import { Flow } from "../flow.js";
+import { type Kind, kindName } from "../task.js";
 import type * as api from "../types.js";
+import type { SubmitOptions } from "./client.js";
 import { pages } from "./resources.js";
 import type { Transport } from "./transport.js";
 
@@ -83,10 +87,33 @@ export class Budgets extends Named<api.Budget, api.BudgetConfig, api.BudgetPatch
   }
 }
 
+/** The submission of a schedule: an execution, or a flow. */
+export type ScheduleTarget =
+  | Flow
+  | { execution: Omit<SubmitOptions, "traceparent"> & { kind: Kind; input?: unknown } }
+  | { flow: Flow | api.FlowSubmission };
+
+/** The fields of a schedule: `cron` with a `timeZone`, or `interval`. */
+export type ScheduleConfig = Omit<api.ScheduleSpec, "submit"> & {
+  submit: ScheduleTarget;
+  /** The elapsed time between two runs, instead of `intervalMs`. Not with `cron`. */
+  interval?: Duration;
+};
+
 /** The schedules of the namespace. */
-export class Schedules extends Named<api.Schedule, api.ScheduleSpec, api.SchedulePatch> {
+export class Schedules extends Named<api.Schedule, ScheduleConfig, Partial<ScheduleConfig>> {
   constructor(transport: Transport) {
     super(transport, "/v1/schedules");
+  }
+
+  /** Creates or replaces the schedule of this name. */
+  override put(name: string, config: ScheduleConfig): Promise<api.Schedule> {
+    return this.transport.change("PUT", this.path(name), scheduleFields(config));
+  }
+
+  /** Changes the fields that it names. */
+  override patch(name: string, patch: Partial<ScheduleConfig>): Promise<api.Schedule> {
+    return this.transport.change("PATCH", this.path(name), scheduleFields(patch));
   }
 
   /** Submits once, now. */
@@ -98,4 +125,16 @@ export class Schedules extends Named<api.Schedule, api.ScheduleSpec, api.Schedul
   next(name: string, count?: number): Promise<api.NextTimesAnswer> {
     return this.transport.get(this.path(name, "/next"), { count });
   }
+}
+
+function scheduleFields({ submit, interval, ...fields }: Partial<ScheduleConfig>): api.SchedulePatch {
+  const intervalMs = interval === undefined ? fields.intervalMs : milliseconds(interval);
+  return { ...fields, intervalMs, submit: submit && targetFields(submit) };
+}
+
+function targetFields(target: ScheduleTarget): api.ScheduleSpec["submit"] {
+  if (target instanceof Flow) return { flow: target.submission() };
+  if ("flow" in target) return { flow: target.flow instanceof Flow ? target.flow.submission() : target.flow };
+  const { kind, ...fields } = target.execution;
+  return { execution: { ...fields, kind: kindName(kind) } };
 }

@@ -127,7 +127,11 @@ export class Attempt {
     const used = this.tracker.reporting(() => this.#reporter.send(this.#text("usage", fields)));
     used.catch(() => undefined);
     const result = await used;
-    if (result.state === "suspended") this.#isPaid = true;
+    if (result.state === "suspended" || result.state === "failed") {
+      this.#isPaid = result.state === "suspended";
+      // A step that begins now would spend more, and its record would be refused.
+      this.tracker.refuseNext(() => this.lose(`a budget has ${result.state} the execution`));
+    }
     return result;
   }
 
@@ -180,11 +184,13 @@ export class Attempt {
   }
 
   /** Runs the function of a step within its middleware. */
-  runStep(context: Context, name: string, run: Next): Promise<unknown> {
-    const around = this.surroundings.middleware.flatMap((one) =>
+  runStep(context: Context, name: string, run: () => unknown): unknown {
+    const { middleware } = this.surroundings;
+    if (middleware.length === 0) return run();
+    const around = middleware.flatMap((one) =>
       one.step ? [(next: Next) => one.step?.(context, name, next) as Promise<unknown>] : [],
     );
-    return within(around, run)();
+    return within(around, async () => run())();
   }
 
   /** Reports the last operation. A refused content fails the attempt instead. */

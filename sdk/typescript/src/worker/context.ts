@@ -18,6 +18,7 @@ import { all, type Branch, type NamedBranch, race } from "./branches.js";
 import { encode } from "./json.js";
 import { type Child, claimedChildren, fetchChild, parseResult, Upstreams } from "./relatives.js";
 import type { Scope } from "./scope.js";
+import { spend, spending } from "./spending.js";
 import type { Until } from "./until.js";
 import { createWaitpoints, type Waitpoint } from "./waitpoint.js";
 
@@ -61,8 +62,10 @@ export type SpawnOptions = NodeOptions & {
 
 /** The result of reported usage. */
 export interface UsageResult {
-  /** The dimensions whose hard limit is reached. */
+  /** The dimensions whose hard limit is reached. Within a step: none, because they are not known yet. */
   breached: string[];
+  /** The state of the execution after it. Null within a step, whose usage is counted with its record. */
+  state: wire.Execution["state"] | null;
 }
 
 /** The attempt that a handler runs. */
@@ -211,12 +214,27 @@ export class Context<State = unknown> {
 
   async #runStep<T>(name: string, run: () => T | Promise<T>): Promise<Json<T>> {
     const begun = Date.now();
-    const value = await this.#attempt.runStep(this, name, async () => run());
-    const json = encode(value, `the result of the step "${name}"`);
-    if (!this.#scope.isDropped) {
-      await this.#attempt.report("step", { name, duration_ms: Date.now() - begun }, json);
+    const spent: Array<Record<string, unknown>> = [];
+    let json: string;
+    try {
+      const value = await spending(spent, () => this.#attempt.runStep(this, name, run));
+      json = encode(value, `the result of the step "${name}"`);
+    } catch (error) {
+      await this.#reportSpent(spent);
+      throw error;
     }
+    let recorded: Promise<unknown> | undefined;
+    if (!this.#scope.isDropped) {
+      recorded = this.#attempt.report("step", { name, duration_ms: Date.now() - begun }, json);
+    }
+    // The usage is in the same report, after the record.
+    if (spent.length > 0) await Promise.all([recorded, this.#reportSpent(spent)]);
+    else await recorded;
     return JSON.parse(json) as Json<T>;
+  }
+
+  async #reportSpent(spent: ReadonlyArray<Record<string, unknown>>): Promise<void> {
+    await Promise.all(spent.map((usage) => this.#attempt.reportUsage(usage)));
   }
 
   /** Returns the full name of a step in this branch. @internal */
@@ -394,15 +412,20 @@ export class Context<State = unknown> {
     return this.#keep("progress", { percent, message });
   }
 
-  /** Counts spending by dimension: `ctx.usage("tokens-per-day", { tokens: 3120 })`. The same `dedupKey` counts once. */
+  /**
+   * Counts spending by dimension: `ctx.usage("tokens-per-day", { tokens: 3120 })`. Within a step the usage is sent with the
+   * record of the step, so that it counts once for each time that the step runs. Outside of one it is sent at once, and
+   * every attempt that comes by counts again, unless `dedupKey` was used before.
+   */
   usage(
     budget: string,
     usage: Readonly<Record<string, number>>,
     options: { dedupKey?: string } = {},
   ): Promise<UsageResult> {
-    const dedup_key = options.dedupKey ?? randomId();
-    const reported = this.#attempt.reportUsage({ budget, usage, dedup_key });
-    return quiet(reported.then((result) => ({ breached: result.breached ?? [] })));
+    const fields = { budget, usage, dedup_key: options.dedupKey ?? randomId() };
+    if (spend(fields)) return Promise.resolve({ breached: [], state: null });
+    const reported = this.#attempt.reportUsage(fields);
+    return quiet(reported.then(({ breached = [], state }) => ({ breached, state })));
   }
 
   /** Allows this attempt to return without every recorded step. For steps that were removed on purpose. */

@@ -29,6 +29,7 @@ export class StepTracker {
   #checking = false;
   #suspended = false;
   #over: AttemptOver | undefined;
+  #refuse: (() => void) | undefined;
 
   /** Creates the tracker of an attempt. `suspend` is called at most once, with the open waits. */
   constructor(steps: Readonly<Record<string, unknown>>, suspend: (waits: wire.Wait[]) => void) {
@@ -149,8 +150,14 @@ export class StepTracker {
 
   /** Returns if the branch may go on. Never settles if the attempt is suspended or the branch is over. */
   async enter(scope: Scope): Promise<void> {
+    if (!this.#suspended && !scope.isStopped) this.#refuse?.();
     if (this.#suspended || scope.isStopped) await never();
     if (this.#over) throw this.#over;
+  }
+
+  /** Lets the handler go on until its next operation, which calls `refuse` instead. */
+  refuseNext(refuse: () => void): void {
+    this.#refuse = refuse;
   }
 
   /** Ends the attempt. Its operations throw after this. */

@@ -21,10 +21,12 @@ storeTest("a book that exceeds its budget waits until the limit is raised", asyn
   worker.task("write-book", async (ctx, chapters: number) => {
     const book: string[] = [];
     for (let number = 1; number <= chapters; number += 1) {
-      const { text, tokens } = await ctx.step(`chapter ${number}`, () => writeChapter(number));
-      // The key counts the tokens of a chapter once, although later attempts come by here again.
-      await ctx.usage("books", { tokens }, { dedupKey: `${ctx.idempotencyKey}/${number}` });
-      book.push(text);
+      const chapter = await ctx.step(`chapter ${number}`, async () => {
+        const { text, tokens } = await writeChapter(number);
+        await ctx.usage("books", { tokens }); // sent with the record of the step, so it counts once
+        return text;
+      });
+      book.push(chapter);
     }
     return book.join(" ");
   });
