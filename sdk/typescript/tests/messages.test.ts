@@ -10,9 +10,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
-import { Client, ConnectionFailed, Flow, Permanent, Retry, WaitTimeout } from "selvedge";
+import { Client, ConnectionFailed, Flow, Permanent, Retry, WaitTimeout, Worker } from "selvedge";
 import { Server } from "selvedge/testing";
-import { storeTest, timeoutMs } from "./support.js";
+import { deferred, storeTest, timeoutMs } from "./support.js";
 
 class CardDeclined extends Permanent {}
 
@@ -121,17 +121,56 @@ test("a certificate that is not accepted says so at once and names what to set",
     const begun = Date.now();
     await assert.rejects(new Client({ url }).get(randomUUID()), (error: unknown) => {
       assert.ok(error instanceof ConnectionFailed);
-      assert.match(error.message, /certificate of https:\/\/localhost.*NODE_EXTRA_CA_CERTS/);
+      assert.match(error.message, /certificate of https:\/\/localhost.*SELVEDGE_CA_FILE/);
       return true;
     });
     assert.ok(Date.now() - begun < 20_000, "it is not repeated for 30 seconds");
-    const program = `import { Client } from "selvedge";
-      console.log((await new Client({ url: process.argv[1] }).submit("nobody")).duplicate);`;
-    const options = { env: { ...process.env, NODE_EXTRA_CA_CERTS: certificate } };
-    const child = promisify(execFile)(process.execPath, ["--input-type=module", "-e", program, url], options);
-    assert.equal((await child).stdout, "false\n");
+    process.env.SELVEDGE_CA_FILE = certificate;
+    const client = new Client({ url });
+    const warnings: string[] = [];
+    const warn = (message: string) => void warnings.push(message);
+    const worker = new Worker(client, { leaseTtl: 600, log: { info: () => undefined, warn, error: warn } });
+    const claimed = deferred();
+    worker.task("busy", async (ctx) => {
+      claimed.resolve();
+      const until = Date.now() + 1500; // longer than the lease: the thread of the heartbeats trusts the file, too
+      while (Date.now() < until);
+      await ctx.step("é", () => 1);
+      return ctx.attempt;
+    });
+    await worker.start();
+    const run = await client.submit("busy");
+    await claimed.promise;
+    assert.equal(await run.result({ timeoutMs }), 0);
+    for await (const event of client.events({ start: "beginning", execution: run.id })) {
+      if (event.type === "execution.completed") break;
+    }
+    await worker.drain();
+    assert.deepEqual(warnings, []);
+    await assert.rejects(new Client({ url, caFile: "/nowhere.pem", retryForMs: 0 }).submit("busy"), /nowhere\.pem/);
   } finally {
+    delete process.env.SELVEDGE_CA_FILE;
     await server.stop("SIGKILL");
     rmSync(directory, { recursive: true, force: true });
+  }
+});
+
+test("where an address cannot be reached, the next one is tried", async () => {
+  const [first, second] = [await Server.start({ command: "serve" }), await Server.start({ command: "serve" })];
+  try {
+    const client = new Client({ url: `${first.url}/, ${second.url}`, retryForMs: 0 });
+    assert.equal(client.url, first.url);
+    const worker = new Worker(client, { leaseTtl: 600 });
+    worker.task("greet", (_, name: string) => `Hello, ${name}!`);
+    await first.stop("SIGKILL");
+    await worker.start();
+    assert.equal(client.url, second.url);
+    const run = await client.submit<string>("greet", "Ada");
+    assert.equal(await run.result({ timeoutMs }), "Hello, Ada!");
+    await worker.drain();
+    await second.stop("SIGKILL");
+    await assert.rejects(client.get(run.id), ConnectionFailed);
+  } finally {
+    for (const server of [first, second]) await server.stop("SIGKILL");
   }
 });

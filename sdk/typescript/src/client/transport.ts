@@ -9,10 +9,14 @@ import { ConnectionFailed, Problem, type ProblemDocument, problemOf } from "../e
 import { fromWire, snake, toWire } from "../fields.js";
 import { randomId } from "../ids.js";
 import { type Message, messages } from "./sse.js";
+import { trustingFetch } from "./trust.js";
 
 /** The settings of a client. */
 export interface ClientOptions {
-  /** The address of the server. Default: SELVEDGE_SERVER, or http://127.0.0.1:7878. */
+  /**
+   * The address of the server, or several, separated by commas: where one cannot be reached, the next is tried. Default:
+   * SELVEDGE_SERVER, or http://127.0.0.1:7878.
+   */
   url?: string;
   /** The API key. Default: SELVEDGE_KEY, or none. */
   key?: string | null;
@@ -22,6 +26,8 @@ export interface ClientOptions {
   timeoutMs?: number;
   /** The time for which a call is repeated without an answer, in milliseconds. Default: 30 000. */
   retryForMs?: number;
+  /** A PEM file with the only certificates to trust. Default: SELVEDGE_CA_FILE, or those that Node trusts. */
+  caFile?: string;
   /** Another implementation of `fetch`, for example one that uses a proxy. */
   fetch?: typeof fetch;
 }
@@ -55,16 +61,22 @@ const SILENCE_LIMIT_MS = 60_000;
 
 /** Sends requests, with retries. */
 export class Transport {
-  readonly url: string;
+  /** The addresses of the server. */
+  readonly urls: readonly string[];
+  /** The file with the certificates to trust. */
+  readonly caFile: string | undefined;
   readonly headers: Readonly<Record<string, string>>;
   /** The `fetch` of the user, which another thread cannot use. */
   readonly ownFetch: typeof fetch | undefined;
-  readonly #fetch: typeof fetch;
+  /** The `fetch` of all requests. */
+  readonly fetch: typeof fetch;
+  #current = 0;
   readonly #timeoutMs: number;
   readonly #retryForMs: number;
 
   constructor(options: ClientOptions) {
-    this.url = (options.url ?? environment("SELVEDGE_SERVER") ?? DEFAULT_URL).replace(/\/+$/, "");
+    const urls = options.url ?? environment("SELVEDGE_SERVER") ?? DEFAULT_URL;
+    this.urls = urls.split(",").map((url) => url.trim().replace(/\/+$/, ""));
     const key = options.key ?? environment("SELVEDGE_KEY");
     const namespace = options.namespace ?? environment("SELVEDGE_NAMESPACE");
     this.headers = {
@@ -72,9 +84,16 @@ export class Transport {
       ...(namespace ? { "selvedge-namespace": namespace } : {}),
     };
     this.ownFetch = options.fetch;
-    this.#fetch = options.fetch ?? ((...request) => fetch(...request));
+    this.caFile = options.caFile ?? environment("SELVEDGE_CA_FILE");
+    const trusting = this.caFile === undefined ? undefined : trustingFetch(this.caFile, (name) => import(name));
+    this.fetch = options.fetch ?? trusting ?? ((...request) => fetch(...request));
     this.#timeoutMs = options.timeoutMs ?? 30_000;
     this.#retryForMs = options.retryForMs ?? 30_000;
+  }
+
+  /** The address that is in use. */
+  get url(): string {
+    return this.urls[this.#current] as string;
   }
 
   /** Reads a document. */
@@ -111,8 +130,9 @@ export class Transport {
         if (call.signal?.aborted) throw call.signal.reason;
         if (!(error instanceof ConnectionFailed) || isCertificateError(error)) throw error;
         failure = error;
+        if (attempt + 1 < this.urls.length) delay = 0;
       }
-      if (Date.now() + delay > until) throw failure;
+      if (delay > 0 && Date.now() + delay > until) throw failure;
       call.onRetry?.(failure);
       await pause(delay, call.signal);
     }
@@ -121,15 +141,16 @@ export class Transport {
   /** Opens an event stream and returns its messages. Ends when the server ends it; throws when the connection breaks. */
   async *stream(path: string, query: Query, signal?: AbortSignal): AsyncGenerator<Message> {
     const limit = new Limit(SILENCE_LIMIT_MS, signal);
+    const { url } = this;
     try {
       const headers = { ...this.headers, accept: "text/event-stream" };
-      const response = await this.#connect(path, query, { headers, signal: limit.signal });
+      const response = await this.fetch(`${url}${path}${search(query)}`, { headers, signal: limit.signal });
       if (response.status >= 400) throw readProblem(response.status, await response.text());
-      if (!response.body) throw new ConnectionFailed(`${this.url} answered an event stream without a body`);
+      if (!response.body) throw new ConnectionFailed(`${url} answered an event stream without a body`);
       yield* messages(response.body, () => limit.restart());
     } catch (error) {
       if (signal?.aborted) throw signal.reason;
-      throw error instanceof Problem ? error : this.#connectionFailed(error);
+      throw error instanceof Problem ? error : this.#connectionFailed(url, error);
     } finally {
       limit.abort();
     }
@@ -139,32 +160,32 @@ export class Transport {
     const limit = new Limit((call.timeoutMs ?? this.#timeoutMs) + (call.waitMs ?? 0), call.signal);
     const headers: Record<string, string> = { ...this.headers, ...call.headers };
     if (body !== undefined) headers["content-type"] = "application/json";
+    const { url } = this;
     try {
-      const response = await this.#connect(path, call.query, { method, headers, body, signal: limit.signal });
+      const init = { method, headers, body, signal: limit.signal };
+      const response = await this.fetch(`${url}${path}${search(call.query)}`, init);
       return [response.status, await response.text()];
     } catch (error) {
-      throw this.#connectionFailed(error);
+      throw call.signal?.aborted ? error : this.#connectionFailed(url, error);
     } finally {
       limit.end();
     }
   }
 
-  #connect(path: string, query: Query | undefined, init: RequestInit): Promise<Response> {
-    return this.#fetch(`${this.url}${path}${search(query)}`, init);
-  }
-
-  #connectionFailed(error: unknown): ConnectionFailed {
+  /** Returns the error of an address that does not answer. The next one is in use from now on. */
+  #connectionFailed(url: string, error: unknown): ConnectionFailed {
+    if (url === this.url) this.#current = (this.#current + 1) % this.urls.length;
     if (error instanceof ConnectionFailed) return error;
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
     const reason = cause instanceof Error ? cause.message || cause.name : String(cause);
     const code = codeOf(error);
-    let message = `${this.url} does not answer: ${reason}`;
+    let message = `${url} does not answer: ${reason}`;
     if (code === "ECONNREFUSED") {
-      message = `${this.url} does not answer: no server listens there; start one with \`selvedge dev\`, or name another address in SELVEDGE_SERVER or as url of the client`;
+      message = `${url} does not answer: no server listens there; start one with \`selvedge dev\`, or name another address in SELVEDGE_SERVER or as url of the client`;
     } else if (isCertificateError(error)) {
-      message = `the certificate of ${this.url} is not accepted: ${reason}; for a certificate of your own, name its authority in NODE_EXTRA_CA_CERTS when the program starts`;
+      message = `the certificate of ${url} is not accepted: ${reason}; for a certificate of your own, name the file of its authority in SELVEDGE_CA_FILE or as caFile of the client`;
     } else if (code === "ERR_SSL_WRONG_VERSION_NUMBER" || code === "ERR_SSL_PACKET_LENGTH_TOO_LONG") {
-      message = `${this.url} does not answer with TLS: ${reason}; a server without a certificate has an address with http://`;
+      message = `${url} does not answer with TLS: ${reason}; a server without a certificate has an address with http://`;
     }
     return new ConnectionFailed(message, { cause: error });
   }

@@ -81,12 +81,13 @@ export class Driver {
     });
     const { leaseTtlMs, incarnation } = settings;
     const loop = {
-      url: `${transport.url}${this.#path}/heartbeat`,
+      urls: transport.urls.map((url) => `${url}${this.#path}/heartbeat`),
+      caFile: transport.caFile,
       headers: { ...transport.headers },
       leaseTtlMs,
       incarnation,
     };
-    this.#heartbeat = new Heartbeat(loop, transport.ownFetch, settings.log, (message) => this.#onHeartbeat(message));
+    this.#heartbeat = new Heartbeat(loop, transport, settings.log, (message) => this.#onHeartbeat(message));
     this.ended = new Promise((resolve) => {
       this.#end = resolve;
     });

@@ -21,7 +21,10 @@ export type FromLoop =
 
 /** The settings of the loop. */
 export interface LoopSettings {
-  url: string;
+  /** The addresses. Where one cannot be reached, the next is tried. */
+  urls: readonly string[];
+  /** The file with the certificates to trust. */
+  caFile: string | undefined;
   headers: Record<string, string>;
   leaseTtlMs: number;
   incarnation: string | undefined;
@@ -43,6 +46,7 @@ export function heartbeatLoop(port: LoopPort, settings: LoopSettings, send: type
   let nextAt = Number.POSITIVE_INFINITY;
   let polling = false;
   let stopped = false;
+  let current = 0;
 
   function schedule(delay: number): void {
     const at = Date.now() + delay;
@@ -73,7 +77,7 @@ export function heartbeatLoop(port: LoopPort, settings: LoopSettings, send: type
     const wait = polling ? 0 : Math.floor(settings.leaseTtlMs / 3);
     const limit = setTimeout(() => controller.abort(), wait + Math.max(5000, settings.leaseTtlMs / 3));
     try {
-      const response = await send(settings.url, {
+      const response = await send(settings.urls[current] as string, {
         method: "POST",
         headers: { ...settings.headers, "content-type": "application/json" },
         body: JSON.stringify({ leases: named, wait_ms: wait, incarnation: settings.incarnation }),
@@ -87,6 +91,7 @@ export function heartbeatLoop(port: LoopPort, settings: LoopSettings, send: type
       return pollInterval;
     } catch (error) {
       if (call?.controller !== controller || stopped) return undefined;
+      current = (current + 1) % settings.urls.length;
       const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
       port.post({ type: "failed", reason: cause instanceof Error ? cause.message : String(cause) });
       return pollInterval;

@@ -1,6 +1,8 @@
 // Runs the heartbeats of a worker where a busy handler cannot stop them: on Node in a thread, elsewhere
 // on the main loop.
 
+import type { Transport } from "../client/transport.js";
+import { trustingFetch } from "../client/trust.js";
 import type * as wire from "../wire.js";
 import { type FromLoop, heartbeatLoop, type LoopSettings, type ToLoop } from "./heartbeat-loop.js";
 import type { Logger } from "./logger.js";
@@ -11,7 +13,7 @@ const REMOVAL_DELAY_MS = 50;
 /** The heartbeats of a worker. */
 export class Heartbeat {
   readonly #settings: LoopSettings;
-  readonly #fetch: typeof fetch | undefined;
+  readonly #transport: Pick<Transport, "fetch" | "ownFetch">;
   readonly #listener: (message: FromLoop) => void;
   readonly #log: Logger;
   readonly #leases = new Map<string, wire.FenceRequest>();
@@ -21,23 +23,22 @@ export class Heartbeat {
   #terminate: () => void = () => undefined;
   #stopped = false;
 
-  /** `ownFetch` is the `fetch` of the user, which a thread cannot use. */
   constructor(
     settings: LoopSettings,
-    ownFetch: typeof fetch | undefined,
+    transport: Pick<Transport, "fetch" | "ownFetch">,
     log: Logger,
     listener: (message: FromLoop) => void,
   ) {
     this.#settings = settings;
-    this.#fetch = ownFetch;
+    this.#transport = transport;
     this.#log = log;
     this.#listener = listener;
   }
 
   /** Starts the loop, in a thread where that is possible. */
   async start(): Promise<void> {
-    if (this.#fetch) {
-      this.#startHere(this.#fetch);
+    if (this.#transport.ownFetch) {
+      this.#startHere();
       return;
     }
     try {
@@ -77,7 +78,9 @@ export class Heartbeat {
     const source = `
       const { parentPort, workerData } = require("node:worker_threads");
       const port = { post: (message) => parentPort.postMessage(message), receive: (listener) => parentPort.on("message", listener) };
-      (${heartbeatLoop.toString()})(port, workerData, fetch);
+      const trusting = ${trustingFetch.toString()};
+      const send = workerData.caFile === undefined ? fetch : trusting(workerData.caFile, require);
+      (${heartbeatLoop.toString()})(port, workerData, send);
       parentPort.postMessage({ type: "ready" });`;
     const thread = new Worker(source, { eval: true, workerData: this.#settings, execArgv: [] });
     await new Promise<void>((resolve, reject) => {
@@ -91,7 +94,7 @@ export class Heartbeat {
     this.#terminate = () => void thread.terminate();
   }
 
-  #startHere(send: typeof fetch): void {
+  #startHere(): void {
     const settings = this.#settings;
     let receive: (message: ToLoop) => void = () => undefined;
     const port = {
@@ -100,7 +103,7 @@ export class Heartbeat {
         receive = listener;
       },
     };
-    heartbeatLoop(port, settings, send);
+    heartbeatLoop(port, settings, this.#transport.fetch);
     this.#post = (message) => receive(message);
     this.#terminate = () => undefined;
     this.#post({ type: "add", leases: [...this.#leases.values()] });
@@ -112,7 +115,7 @@ export class Heartbeat {
     this.#log.warn(
       `heartbeats run on the main loop, because a thread is not possible (${reason}); a handler that blocks the loop for longer than its lease loses it`,
     );
-    this.#startHere(fetch);
+    this.#startHere();
   }
 
   #deliver(message: FromLoop): void {
