@@ -2,7 +2,7 @@
 //
 //   node generate-types.mjs [--check] [DOCUMENT]
 //
-// src/types.ts has every type in camelCase, for the client. src/wire.ts has the types of the worker protocol as they
+// src/types.ts has the types of the client in camelCase. src/wire.ts has the types of the worker protocol as they
 // are on the wire, because a worker reads thousands of claims per second and does not rename their fields.
 //
 // `freeFields` and `mapFields` name the fields whose content belongs to the user. The client renames no key inside
@@ -114,7 +114,8 @@ function comment(schema, indent) {
 /** Returns the types that operations have of their own: queries, requests and answers. */
 function operationTypes(renderer) {
   const declarations = [];
-  for (const operations of Object.values(document.paths)) {
+  for (const [path, operations] of Object.entries(document.paths)) {
+    if (workerPath.test(path)) continue;
     for (const operation of Object.values(operations)) {
       const name = pascal(operation.operationId);
       const query = (operation.parameters ?? []).filter((parameter) => parameter.in === "query");
@@ -177,9 +178,33 @@ function kindOf(schema) {
   return isFree ? "free" : "plain";
 }
 
+/** The operations of workers, whose types are only those of the wire. */
+const workerPath = /^\/v1\/workers\/\{instance\}\/(claim|report|heartbeat)$/;
+
+/** Returns the names of the schemas that requests and answers of the client mention. */
+function publicNames() {
+  const names = new Set();
+  const visit = (value) => {
+    if (!value || typeof value !== "object") return;
+    if (typeof value.$ref === "string" && value.$ref.startsWith("#/components/schemas/")) {
+      const name = value.$ref.slice("#/components/schemas/".length);
+      if (!names.has(name)) {
+        names.add(name);
+        visit(schemas[name]);
+      }
+    }
+    Object.values(value).forEach(visit);
+  };
+  Object.entries(document.paths).forEach(([path, operations]) => workerPath.test(path) || visit(operations));
+  return names;
+}
+
 function publicTypes() {
   const renderer = new Renderer(camel);
-  const declarations = Object.entries(schemas).map(([name, schema]) => renderer.declaration(name, schema));
+  const names = publicNames();
+  const declarations = Object.entries(schemas)
+    .filter(([name]) => names.has(name))
+    .map(([name, schema]) => renderer.declaration(name, schema));
   const { free, map } = userFields();
   const list = (names) => `new Set([${names.map((name) => `\n  ${literal(name)},`).join("")}\n])`;
   return [

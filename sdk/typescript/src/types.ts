@@ -109,127 +109,6 @@ export interface BudgetPatch {
   scope?: "namespace" | "flow" | "lane" | null;
 }
 
-export interface CancelledOp {
-  attempt: number;
-  epoch: number;
-  execution: string;
-  leaseId: string;
-  message?: string | null;
-  op: "cancelled";
-  /** Makes the operation safe to repeat. */
-  opId?: string | null;
-}
-
-export interface Claim {
-  /** Counted from 0. */
-  attempt: number;
-  children: Record<string, {
-    outcome: "completed" | "failed" | "cancelled" | "expired" | "skipped" | null;
-    result?: unknown;
-  }>;
-  /** Every child, by name, in the order of spawning. */
-  childrenOutcomes: Record<string, {
-    error: Failure | null;
-    execution: string;
-    outcome: "completed" | "failed" | "cancelled" | "expired" | "skipped" | null;
-  }>;
-  childrenRefs: Record<string, string>;
-  execution: Execution;
-  lease: Lease | null;
-  namespace: string;
-  resumedBy: "condition" | "operator" | "timeout" | null;
-  /** The signals that ended the latest suspension. */
-  signals: Array<{
-    name: string;
-    payload?: unknown;
-    source: string;
-    waitpoint: string | null;
-  }>;
-  /** The kinds of recorded steps, by name. */
-  stepRecords: Record<string, {
-    /** The attempt that recorded it. */
-    attempt: number;
-    /** `step`, `sleep`, `wait`, `join` or `race`. */
-    kind: string;
-  }>;
-  /** The results of recorded steps, by name. */
-  steps: Record<string, unknown>;
-  /** The span of this attempt (W3C Trace Context), for the spans of the worker. */
-  traceparent: string | null;
-  /** The results of completed upstreams, by node. */
-  upstream: Record<string, unknown>;
-  /** Every upstream, by node, in the order of the edges. */
-  upstreamOutcomes: Record<string, {
-    error: Failure | null;
-    execution: string;
-    outcome: "completed" | "failed" | "cancelled" | "expired" | "skipped" | null;
-  }>;
-  /** The upstreams whose results were left out, by node. */
-  upstreamRefs: Record<string, string>;
-}
-
-export interface ClaimAnswer {
-  /** In the order of the claim; empty if there is no work. */
-  claims: Claim[];
-  /** True if the worker should claim nothing more. */
-  drain: boolean;
-  /** True if the request repeats an earlier one. */
-  duplicate: boolean;
-}
-
-export interface ClaimRequest {
-  capabilities?: string[] | null;
-  /** New for each start of the process: separates it from its predecessor. */
-  incarnation?: string | null;
-  /** The kinds to claim. Default: all. */
-  kinds?: string[] | null;
-  /** The lanes to claim from. */
-  lanes: string[];
-  /** The time to live of the leases. A server may have another default. */
-  leaseTtlMs?: number | null;
-  /** The maximum number of executions. */
-  max: number;
-  /** The longest wait for work. */
-  waitMs?: number | null;
-  /** The name of the worker, for people. */
-  worker: string;
-}
-
-export interface CompleteOp {
-  attempt: number;
-  epoch: number;
-  execution: string;
-  leaseId: string;
-  op: "complete";
-  /** Makes the operation safe to repeat. */
-  opId?: string | null;
-  /** Default: null. */
-  result?: unknown;
-}
-
-/** Exactly one of the fields; any and all may be nested 4 levels deep. */
-export type Condition = {
-  signal: string;
-} | {
-  any: Condition[];
-} | {
-  all: Condition[];
-} | {
-  count: {
-    distinct: "signals" | "waitpoints" | "sources";
-    n: number;
-    of: string[];
-  };
-} | {
-  untilAt: string;
-} | {
-  delayMs: number;
-} | {
-  operator: true;
-} | {
-  children: true;
-};
-
 export interface Debounce {
   /** The time without a further submission after which it may start. */
   delayMs: number;
@@ -289,20 +168,6 @@ export interface Defaults {
   tags?: Record<string, string> | null;
   /** Submitting again with this key returns the existing execution while it is not terminal. */
   uniqueWhileActive?: string | null;
-}
-
-export interface DelayOp {
-  attempt: number;
-  /** Give until_at or delay_ms. */
-  delayMs?: number | null;
-  epoch: number;
-  execution: string;
-  leaseId: string;
-  op: "delay";
-  /** Makes the operation safe to repeat. */
-  opId?: string | null;
-  /** Give until_at or delay_ms. */
-  untilAt?: string | null;
 }
 
 export interface Delivery {
@@ -443,33 +308,12 @@ export interface Explanation {
   state: string;
 }
 
-export interface FailOp {
-  attempt: number;
-  class?: "transient" | "permanent" | "infrastructure" | "timeout" | null;
-  epoch: number;
-  execution: string;
-  leaseId: string;
-  message: string;
-  op: "fail";
-  /** Makes the operation safe to repeat. */
-  opId?: string | null;
-  /** Replaces the back-off. */
-  retryAfterMs?: number | null;
-}
-
 export interface Failure {
   class: "transient" | "permanent" | "infrastructure" | "timeout";
   message: string;
 }
 
 export interface Fence {
-  attempt: number;
-  epoch: number;
-  execution: string;
-  leaseId: string;
-}
-
-export interface FenceRequest {
   attempt: number;
   epoch: number;
   execution: string;
@@ -611,20 +455,6 @@ export interface Frame {
   number: number;
 }
 
-export interface FrameOp {
-  attempt: number;
-  correlationId?: string | null;
-  data?: unknown;
-  epoch: number;
-  execution: string;
-  kind: "stdout" | "stderr" | "event" | "blob";
-  leaseId: string;
-  mode?: "durable" | "best_effort" | "summary" | null;
-  op: "frame";
-  /** Makes the operation safe to repeat. */
-  opId?: string | null;
-}
-
 export interface Graph {
   edges: Array<{
     from: string;
@@ -667,35 +497,6 @@ export interface GrownFlow {
   /** The execution of each node, by the node's name. */
   executions: Record<string, string>;
   flow: Flow;
-}
-
-export interface HeartbeatAnswer {
-  cancelRequested: Fence[];
-  /** True if the worker should claim nothing more. */
-  drain: boolean;
-  lost: Array<{
-    attempt: number;
-    code: string;
-    epoch: number;
-    execution: string;
-    /** For stale_lease: the holder of the current lease. */
-    holder?: {
-      claimedAt: string;
-      epoch: number;
-      instance: string;
-      leaseId: string;
-      worker: string;
-    } | null;
-    leaseId: string;
-    /** For stale_lease: the outcome of the execution. */
-    outcome?: "completed" | "failed" | "cancelled" | "expired" | "skipped" | null;
-    reason: string;
-    /** For stale_lease: the state of the execution. */
-    state?: string;
-  }>;
-  /** Leases of this instance that the heartbeat did not list. */
-  orphaned: Fence[];
-  renewed: Fence[];
 }
 
 export type JoinPolicy = {
@@ -819,27 +620,6 @@ export interface Node {
   uniqueWhileActive?: string | null;
 }
 
-export type Op = CompleteOp | FailOp | ProgressOp | DelayOp | ReleaseOp | CancelledOp | WaitpointOp | SuspendOp | StepOp | FrameOp | UsageOp | SpawnOp;
-
-export type OpResult = {
-  /** For usage: the dimensions whose hard limit is reached. */
-  breached?: string[];
-  delayedUntilAt?: string;
-  /** For spawn: the execution of each node. */
-  executions?: Record<string, string>;
-  ok: true;
-  /** The state after the operation; null if the execution is deleted. */
-  state: "waiting_dependencies" | "waiting" | "delayed" | "active" | "suspended" | "held" | "completed" | "failed" | "cancelled" | "expired" | "skipped" | null;
-  /** For suspend and waitpoint: the new waitpoints. */
-  waitpoints?: Array<{
-    id: string;
-    name: string;
-    token: string;
-  }>;
-} | {
-  error: Problem;
-};
-
 export interface Problem {
   /** The stable code, for programs. */
   code: "invalid_json" | "invalid_cursor" | "tls_required" | "unauthorized" | "invalid_token" | "token_expired" | "token_revoked" | "forbidden" | "cross_origin" | "wrong_host" | "not_found" | "unknown_namespace" | "method_not_allowed" | "request_timeout" | "stale_lease" | "already_terminal" | "wrong_state" | "flow_ended" | "idempotency_mismatch" | "id_taken" | "version_mismatch" | "limit_reached" | "lane_draining" | "superseded" | "cursor_expired" | "cursor_unknown" | "payload_too_large" | "invalid_field" | "unknown_field" | "unknown_node" | "unknown_budget" | "unknown_quota" | "cycle" | "too_many" | "namespace_required" | "rate_limited" | "internal" | "unreadable_row" | "store_unavailable" | "shutting_down" | "overloaded";
@@ -867,18 +647,6 @@ export interface Problem {
   title: string;
   /** A reference to the explanation of the code. */
   type: string;
-}
-
-export interface ProgressOp {
-  attempt: number;
-  epoch: number;
-  execution: string;
-  leaseId: string;
-  message?: string | null;
-  op: "progress";
-  /** Makes the operation safe to repeat. */
-  opId?: string | null;
-  percent?: number | null;
 }
 
 export interface Quota {
@@ -920,16 +688,6 @@ export interface Relative {
   node: string | null;
   outcome: "completed" | "failed" | "cancelled" | "expired" | "skipped" | null;
   result?: unknown;
-}
-
-export interface ReleaseOp {
-  attempt: number;
-  epoch: number;
-  execution: string;
-  leaseId: string;
-  op: "release";
-  /** Makes the operation safe to repeat. */
-  opId?: string | null;
 }
 
 export interface Retry {
@@ -1042,21 +800,6 @@ export interface Signal {
   waitpointId: string | null;
 }
 
-export interface SpawnOp {
-  attempt: number;
-  /** True: the end of the parent does not cancel the children. */
-  detach?: boolean | null;
-  edges?: Edge[] | null;
-  epoch: number;
-  execution: string;
-  groups?: Group[] | null;
-  leaseId: string;
-  nodes?: Node[] | null;
-  op: "spawn";
-  /** Makes the operation safe to repeat. */
-  opId?: string | null;
-}
-
 export interface Spent {
   budget: string | null;
   part: string | null;
@@ -1074,21 +817,6 @@ export interface Step {
   result?: unknown;
   startedAt: string;
   state: "recorded" | "open";
-}
-
-export interface StepOp {
-  attempt: number;
-  durationMs?: number | null;
-  epoch: number;
-  execution: string;
-  kind?: "step" | "sleep" | "wait" | "spawn" | "join" | "race" | null;
-  leaseId: string;
-  name: string;
-  op: "step";
-  /** Makes the operation safe to repeat. */
-  opId?: string | null;
-  /** Default: null. */
-  result?: unknown;
 }
 
 export interface Submission {
@@ -1144,26 +872,6 @@ export interface Submission {
   uniqueWhileActive?: string | null;
 }
 
-export interface SuspendOp {
-  attempt: number;
-  condition?: Condition | null;
-  epoch: number;
-  execution: string;
-  /** The kind of the step. Default: wait. */
-  kind?: "wait" | "sleep" | "join" | null;
-  leaseId: string;
-  onTimeout?: "fail" | "cancel" | "expire" | "resume" | "escalate" | null;
-  op: "suspend";
-  /** Makes the operation safe to repeat. */
-  opId?: string | null;
-  /** The step that records the end of the wait. */
-  step?: string | null;
-  timeoutMs?: number | null;
-  waitpoints?: Array<string | WaitpointRequest> | null;
-  /** Several waits, of which the first that ends resumes the execution; instead of condition. */
-  waits?: Wait[] | null;
-}
-
 export interface Suspension {
   attempt: number;
   number: number;
@@ -1178,29 +886,6 @@ export interface Suspension {
   }>;
 }
 
-export interface UsageOp {
-  attempt: number;
-  budget: string;
-  dedupKey?: string | null;
-  epoch: number;
-  execution: string;
-  leaseId: string;
-  op: "usage";
-  /** Makes the operation safe to repeat. */
-  opId?: string | null;
-  usage: Record<string, number>;
-}
-
-export interface Wait {
-  condition: Condition;
-  /** The kind of the step. Default: wait. */
-  kind?: "wait" | "sleep" | "join" | null;
-  onTimeout?: "fail" | "cancel" | "expire" | "resume" | "escalate" | null;
-  /** The step that records the end of the wait. */
-  step?: string | null;
-  timeoutMs?: number | null;
-}
-
 export interface Waitpoint {
   createdAt: string;
   execution: string;
@@ -1213,35 +898,6 @@ export interface Waitpoint {
   signals: string[];
   source: string | null;
   state: "open" | "delivered" | "expired" | "revoked";
-}
-
-export interface WaitpointOp {
-  attempt: number;
-  epoch: number;
-  execution: string;
-  expiresMs?: number | null;
-  leaseId: string;
-  name: string;
-  op: "waitpoint";
-  /** Makes the operation safe to repeat. */
-  opId?: string | null;
-  /** A question to the holder of the token. */
-  prompt?: string | null;
-  /** The signals that the token may send. Default: the waitpoint's name. */
-  signals?: string[] | null;
-  /** The source of signals through its token. */
-  source?: string | null;
-}
-
-export interface WaitpointRequest {
-  expiresMs?: number | null;
-  name: string;
-  /** A question to the holder of the token. */
-  prompt?: string | null;
-  /** The signals that the token may send. Default: the waitpoint's name. */
-  signals?: string[] | null;
-  /** The source of signals through its token. */
-  source?: string | null;
 }
 
 export interface Worker {
@@ -2879,27 +2535,6 @@ export interface DrainWorkerAnswer {
   /** True if the request repeats an earlier one. */
   duplicate: boolean;
   instance: string;
-}
-
-export interface HeartbeatRequest {
-  incarnation?: string | null;
-  leases: FenceRequest[];
-  /** Returns early when a lease is lost or asked to cancel. */
-  waitMs?: number | null;
-}
-
-export interface ReportRequest {
-  /** The next claim, in the same round trip. */
-  claim?: ClaimRequest | null;
-  ops: Op[];
-}
-
-export interface ReportAnswer {
-  /** The refusal of the claim, after the reports were decided. */
-  claimError?: Problem;
-  claims: Claim[];
-  drain?: boolean;
-  results: OpResult[];
 }
 
 export interface GetWebhooksPageQuery {
