@@ -118,7 +118,7 @@ pub enum BulkJobAction {
     Priority(PrioritiseMany),
     Reschedule(RescheduleMany),
     Tags(TagMany),
-    DeleteNamespace(DeleteNamespace),
+    DeleteNamespace(NamespaceDeletion),
     /// An action of a later version, by its name.
     #[api(other)]
     Other(String),
@@ -147,7 +147,7 @@ pub struct TagMany {
 }
 
 #[derive(Clone, Debug, PartialEq, Answer)]
-pub struct DeleteNamespace {
+pub struct NamespaceDeletion {
     pub namespace: Name,
 }
 
@@ -186,7 +186,7 @@ impl From<&bulk_job::BulkJobAction> for BulkJobAction {
                 BulkJobAction::Tags(TagMany { set, remove })
             }
             Stored::DeleteNamespace { name } => {
-                BulkJobAction::DeleteNamespace(DeleteNamespace { namespace: name })
+                BulkJobAction::DeleteNamespace(NamespaceDeletion { namespace: name })
             }
         }
     }

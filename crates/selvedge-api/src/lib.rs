@@ -4,18 +4,20 @@
 //! or an answer is written once: its name, its type, whether it may be left out, and its words. Reading with refusals, writing,
 //! the OpenAPI document and the types of clients come from that declaration, by the derives of [`selvedge_api_derive`].
 //!
-//! Each noun has a file with its operations and objects: `bulk_jobs`.
+//! Each noun has a file with its operations and objects: `api_keys`, `bulk_jobs`, `namespaces`.
 
 #![forbid(unsafe_code)]
 
 extern crate self as selvedge_api;
 
 pub mod actions;
+pub mod api_keys;
 pub mod bulk_jobs;
 pub mod code;
 pub mod description;
 pub mod fields;
 pub mod filter;
+pub mod namespaces;
 pub mod node;
 pub mod operation;
 pub mod paging;

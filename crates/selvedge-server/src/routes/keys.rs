@@ -1,30 +1,23 @@
 //! API keys. A key itself is in one response only: that of the call which created it.
 
 use crate::auth::Caller;
-use crate::routes::HandlerResult;
-use crate::wire::body::RequestBody;
-use crate::wire::json::{self, Object};
-use crate::wire::paging::{NamePage, name_cursor};
-use crate::wire::path::PathKey;
+use crate::routes::typed::{Reply, Typed};
 use crate::wire::problem::{Code, Problem};
-use crate::wire::query::Query;
-use axum::http::{HeaderValue, StatusCode, header};
+use selvedge_api::Page;
+use selvedge_api::api_keys::{self, CreateKey, CreatedApiKey, ListKeys, RevokeKey};
+use selvedge_api::paging::{Cursor, IdCursor};
+use selvedge_api::values::Duplicate;
+use selvedge_core::Name;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, EVERY_NAMESPACE};
+use selvedge_core::rules::CallKey;
 use selvedge_core::rules::keyed::Answered;
-use selvedge_core::{Name, Role};
 use selvedge_engine::ApiKeyDraft;
-use uuid::Uuid;
 
-/// `GET /v1/admin/keys`: newest first, revoked ones included.
-pub async fn list(caller: Caller, query: Query) -> HandlerResult {
-    let NamePage { after, limit } = NamePage::read(query)?;
-    let after = after.map(|after| Uuid::parse_str(&after).map(ApiKeyId)).transpose();
-    let after = after.map_err(|_| Problem::new(Code::InvalidCursor, "the cursor is not from this list"))?;
-    let (keys, more) = visible(&caller, after, limit).await?;
-    let last = keys.last().filter(|_| more).map(|key| key.id.to_string());
-    Ok(json::page(&keys, last.map(|id| name_cursor(&id)), |out, key| {
-        json::object(out, |object| write(object, key));
-    }))
+pub async fn list(caller: Caller, ListKeys { page }: ListKeys) -> Typed<Page<api_keys::ApiKey>> {
+    let limit = page.limit();
+    let (keys, more) = visible(&caller, page.after.map(|IdCursor(id)| id), limit).await?;
+    let next_cursor = keys.last().filter(|_| more).map(|key| IdCursor(key.id).text());
+    Ok(Page { items: keys.iter().map(Into::into).collect(), next_cursor }.into())
 }
 
 /// Returns at most `limit` keys after a position that are of the caller's namespaces, newest first, and whether more follow.
@@ -51,31 +44,19 @@ pub async fn visible(
     Ok((keys, more))
 }
 
-/// `POST /v1/admin/keys`: a repeated call with its key gets no key, because keys are not kept.
-pub async fn create(caller: Caller, body: RequestBody) -> HandlerResult {
-    let mut fields = body.fields()?;
-    let name = fields.text("name")?;
-    let role = fields.word("role", Role::parse, Role::ALL.map(Role::as_str))?;
-    let namespaces = fields.texts("namespaces")?;
-    let expires_at = fields.time("expires_at")?;
-    let draft = ApiKeyDraft {
-        name: fields.require("name", name)?,
-        role: fields.require("role", role)?,
-        namespaces: fields.require("namespaces", namespaces)?,
-        expires_at,
-    };
-    fields.finish()?;
-    check_within(&caller, &draft.namespaces)?;
-    let calls = caller.namespace.keyed(body.call_key()?);
+/// A repeated call with its key gets no key, because keys are not kept.
+pub async fn create(caller: Caller, create: CreateKey, key: Option<CallKey>) -> Typed<CreatedApiKey> {
+    check_within(&caller, &create.namespaces)?;
+    let CreateKey { name, role, namespaces, expires_at } = create;
+    let draft = ApiKeyDraft { name: name.to_string(), role, namespaces, expires_at };
+    let calls = caller.namespace.keyed(key);
     let Answered { done: (key, text), duplicate } = calls.create_api_key(draft, &caller.actor).await?;
-    let status = if duplicate { StatusCode::OK } else { StatusCode::CREATED };
-    let mut response = json::response(status, |object| {
-        write(object, &key);
-        object.value("key", &text.as_ref().map(|text| text.reveal()));
-        object.value("duplicate", &duplicate);
-    });
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(response)
+    let key = CreatedApiKey {
+        created: (&key).into(),
+        key: text.as_ref().map(|text| text.reveal().to_owned()),
+        duplicate: Duplicate { duplicate },
+    };
+    Ok(Reply::created(key, !duplicate).secret())
 }
 
 /// Refuses namespaces that the caller does not have itself.
@@ -92,20 +73,8 @@ fn check_within(caller: &Caller, namespaces: &[String]) -> Result<(), Problem> {
     }
 }
 
-/// `DELETE /v1/admin/keys/{id}`: revokes a key. This server refuses it at once, others within seconds.
-pub async fn revoke(caller: Caller, PathKey(id): PathKey) -> HandlerResult {
+pub async fn revoke(caller: Caller, RevokeKey { id }: RevokeKey) -> Typed<api_keys::ApiKey> {
     let key = caller.namespace.revoke_api_key(id, caller.namespaces(), &caller.actor).await?;
     caller.forget_key(&key);
-    Ok(json::response(StatusCode::OK, |object| write(object, &key)))
-}
-
-fn write(object: &mut Object<'_>, key: &ApiKey) {
-    object.value("id", &key.id);
-    object.value("name", &key.name);
-    object.value("role", key.role.as_str());
-    object.value("namespaces", &key.namespaces);
-    object.time("created_at", Some(key.created_at));
-    object.time("expires_at", key.expires_at);
-    object.time("last_used_at", key.last_used_at);
-    object.time("revoked_at", key.revoked_at);
+    Ok(api_keys::ApiKey::from(&key).into())
 }

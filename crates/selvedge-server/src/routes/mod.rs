@@ -37,7 +37,7 @@ use axum::http::{HeaderValue, Method, Uri, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
-use selvedge_core::Permission::{Administer, AdministerServer, Open, Operate, Read, Submit, Work};
+use selvedge_core::Permission::{AdministerServer, Open, Operate, Read, Submit, Work};
 use std::panic::AssertUnwindSafe;
 
 pub use executions::BATCH_MAX;
@@ -158,13 +158,13 @@ fn waitpoint_routes() -> Routes {
 
 fn admin_routes() -> Routes {
     Routes::new()
-        .get("/v1/admin/keys", Administer, keys::list)
-        .post("/v1/admin/keys", Administer, keys::create)
-        .delete("/v1/admin/keys/{id}", Administer, keys::revoke)
-        .get("/v1/admin/namespaces", Administer, namespaces::list)
-        .get("/v1/admin/namespaces/{name}", Administer, namespaces::get)
-        .put("/v1/admin/namespaces/{name}", Administer, namespaces::put)
-        .delete("/v1/admin/namespaces/{name}", Administer, namespaces::delete)
+        .repeatable(keys::create)
+        .on(keys::list)
+        .on(keys::revoke)
+        .on(namespaces::list)
+        .on(namespaces::get)
+        .on(namespaces::put)
+        .on(namespaces::delete)
         .get("/v1/admin/waitpoint-keys", AdministerServer, waitpoints::list_keys)
         .post("/v1/admin/waitpoint-keys/rotate", AdministerServer, waitpoints::rotate_keys)
 }

@@ -1,49 +1,43 @@
 //! Namespaces and their settings. The path names the namespace, which only its administrators may do.
 
 use crate::auth::{Caller, DEFAULT_NAMESPACE};
-use crate::routes::HandlerResult;
-use crate::wire::body::RequestBody;
-use crate::wire::json::{self, Object};
-use crate::wire::paging::{NamePage, name_cursor};
-use crate::wire::path::PathName;
+use crate::routes::typed::{Reply, Typed};
 use crate::wire::problem::{Code, Problem};
-use crate::wire::query::Query;
-use axum::http::StatusCode;
+use selvedge_api::Page;
 use selvedge_api::bulk_jobs::BulkJob;
-use selvedge_api::shape::Object as _;
+use selvedge_api::namespaces::{self, DeleteNamespace, GetNamespace, ListNamespaces, PutNamespace};
+use selvedge_api::paging::NameCursor;
 use selvedge_core::Refusal;
 use selvedge_engine::Namespace;
 use selvedge_engine::store::{Deletion, NamespaceSettings};
 
-/// `GET /v1/admin/namespaces`: ordered by name.
-pub async fn list(caller: Caller, query: Query) -> HandlerResult {
-    let NamePage { after, limit } = NamePage::read(query)?;
+pub async fn list(
+    caller: Caller,
+    ListNamespaces { page }: ListNamespaces,
+) -> Typed<Page<namespaces::Namespace>> {
+    let limit = page.limit();
     let mut namespaces = caller.namespace.engine().list_namespaces().await?;
-    namespaces.retain(|one| after.as_ref().is_none_or(|after| one.name().as_str() > after.as_str()));
+    namespaces.retain(|one| {
+        page.after.as_ref().is_none_or(|NameCursor(after)| one.name().as_str() > after.as_str())
+    });
     namespaces.retain(|one| caller.check_namespace(one.name()).is_ok());
-    let mut items = Vec::new();
+    let mut found = Vec::new();
     for namespace in namespaces {
         let settings = namespace.settings().await?;
         if settings.deletion != Some(Deletion::Done) {
-            items.push((namespace, settings));
+            found.push(view(namespace.name(), settings));
         }
-        if items.len() > limit as usize {
+        // One more than the page shows tells that another page follows.
+        if found.len() > limit as usize {
             break;
         }
     }
-    let more = items.len() > limit as usize;
-    items.truncate(limit as usize);
-    let last = items.last().filter(|_| more).map(|(last, _)| name_cursor(last.name()));
-    Ok(json::page(&items, last, |out, (namespace, settings)| {
-        json::object(out, |object| write(object, namespace.name(), *settings));
-    }))
+    Ok(Page::cut(found, limit, |one| NameCursor(one.name.clone()), |one| one).into())
 }
 
-/// `GET /v1/admin/namespaces/{name}`
-pub async fn get(caller: Caller, PathName(name): PathName, query: Query) -> HandlerResult {
-    query.finish()?;
+pub async fn get(caller: Caller, GetNamespace { name }: GetNamespace) -> Typed<namespaces::Namespace> {
     let (_, settings) = find(&caller, &name).await?;
-    Ok(json::response(StatusCode::OK, |object| write(object, &name, settings)))
+    Ok(view(&name, settings).into())
 }
 
 /// Returns a namespace that exists, with its settings.
@@ -56,29 +50,21 @@ async fn find(caller: &Caller, name: &str) -> Result<(Namespace, NamespaceSettin
     Ok((namespace, settings))
 }
 
-/// `DELETE /v1/admin/namespaces/{name}`: deletes the namespace with everything in it, as a bulk job. A repeated call continues a
-/// job that was stopped.
-pub async fn delete(caller: Caller, PathName(name): PathName, query: Query) -> HandlerResult {
-    query.finish()?;
+/// Deletes a namespace as a bulk job. A repeated call continues a job that was stopped.
+pub async fn delete(caller: Caller, DeleteNamespace { name }: DeleteNamespace) -> Typed<BulkJob> {
     let (namespace, _) = find(&caller, &name).await?;
     if name == DEFAULT_NAMESPACE {
         let detail = "the namespace default cannot be deleted; servers without keys need it";
         return Err(Problem::new(Code::WrongState, detail));
     }
     let job = caller.namespace.delete_namespace(&namespace, &caller.actor).await?;
-    Ok(json::response(StatusCode::ACCEPTED, |object| BulkJob::from(&job).put(object)))
+    Ok(BulkJob::from(&job).into())
 }
 
-/// `PUT /v1/admin/namespaces/{name}`: creates the namespace or replaces its settings.
-pub async fn put(caller: Caller, PathName(name): PathName, body: RequestBody) -> HandlerResult {
-    let mut fields = body.fields_if_any()?;
-    let settings = NamespaceSettings {
-        suspension_timeout_ms: fields.integer("suspension_timeout_ms")?,
-        retention_ms: fields.integer("retention_ms")?,
-        weight: fields.count("weight")?,
-        deletion: None,
-    };
-    fields.finish()?;
+/// Creates the namespace or replaces its settings.
+pub async fn put(caller: Caller, put: PutNamespace) -> Typed<namespaces::Namespace> {
+    let PutNamespace { name, suspension_timeout_ms, retention_ms, weight } = put;
+    let settings = NamespaceSettings { suspension_timeout_ms, retention_ms, weight, deletion: None };
     settings.check()?;
     caller.check_namespace(&name)?;
     let engine = caller.namespace.engine();
@@ -90,14 +76,15 @@ pub async fn put(caller: Caller, PathName(name): PathName, body: RequestBody) ->
         );
         return Err(Problem::new(Code::WrongState, detail));
     }
-    let status = if existed { StatusCode::OK } else { StatusCode::CREATED };
-    Ok(json::response(status, |object| write(object, &name, stored)))
+    Ok(Reply::created(view(&name, stored), !existed))
 }
 
-fn write(object: &mut Object<'_>, name: &str, settings: NamespaceSettings) {
-    object.value("name", name);
-    object.value("suspension_timeout_ms", &settings.suspension_timeout_ms);
-    object.value("retention_ms", &settings.retention_ms);
-    object.value("weight", &settings.weight.unwrap_or(1));
-    object.value("deleting", &settings.deletion.is_some());
+fn view(name: &str, settings: NamespaceSettings) -> namespaces::Namespace {
+    namespaces::Namespace {
+        name: name.to_owned(),
+        suspension_timeout_ms: settings.suspension_timeout_ms,
+        retention_ms: settings.retention_ms,
+        weight: settings.weight.unwrap_or(1),
+        deleting: settings.deletion.is_some(),
+    }
 }

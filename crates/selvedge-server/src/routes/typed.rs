@@ -8,7 +8,7 @@ use crate::wire::json;
 use crate::wire::problem::Problem;
 use crate::wire::query;
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
-use axum::http::{Method, StatusCode};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use selvedge_api::operation::{Body, Parts};
 use selvedge_api::{Code, Operation, Shape};
@@ -23,11 +23,12 @@ pub struct Reply<T> {
     body: T,
     /// None for the usual status of the operation.
     status: Option<StatusCode>,
+    is_secret: bool,
 }
 
 impl<T> From<T> for Reply<T> {
     fn from(body: T) -> Reply<T> {
-        Reply { body, status: None }
+        Reply { body, status: None, is_secret: false }
     }
 }
 
@@ -35,7 +36,12 @@ impl<T> Reply<T> {
     /// Returns an answer with the status 201 if something `is_new`, otherwise 200.
     pub fn created(body: T, is_new: bool) -> Reply<T> {
         let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-        Reply { body, status: Some(status) }
+        Reply { body, status: Some(status), is_secret: false }
+    }
+
+    /// Forbids caches to keep the answer.
+    pub fn secret(self) -> Reply<T> {
+        Reply { is_secret: true, ..self }
     }
 }
 
@@ -113,5 +119,9 @@ fn respond<T: Shape>(status: u16, reply: Reply<T>) -> Response {
     let usual = StatusCode::from_u16(status).expect("the statuses of the API are valid");
     let mut out = Vec::with_capacity(512);
     reply.body.write(&mut out);
-    json::body(reply.status.unwrap_or(usual), out)
+    let mut response = json::body(reply.status.unwrap_or(usual), out);
+    if reply.is_secret {
+        response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+    response
 }

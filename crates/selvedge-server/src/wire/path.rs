@@ -4,7 +4,6 @@ use crate::AppState;
 use crate::wire::problem::{Code, Problem};
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
-use selvedge_core::api_key::ApiKeyId;
 use selvedge_core::webhook::DeliveryId;
 use selvedge_core::{ExecutionId, FlowId, WaitpointId};
 use uuid::Uuid;
@@ -36,16 +35,6 @@ impl FromRequestParts<AppState> for PathWaitpoint {
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
         path_id(parts, state, "waitpoint").await.map(|id| PathWaitpoint(WaitpointId(id)))
-    }
-}
-
-pub struct PathKey(pub ApiKeyId);
-
-impl FromRequestParts<AppState> for PathKey {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
-        path_id(parts, state, "key").await.map(|id| PathKey(ApiKeyId(id)))
     }
 }
 

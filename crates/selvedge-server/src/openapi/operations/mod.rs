@@ -1,6 +1,5 @@
 //! The operations of the API, in files by resource as the handlers in `routes`.
 
-mod admin;
 mod events;
 mod executions;
 mod flows;
@@ -29,7 +28,6 @@ pub fn all_operations() -> Vec<Description> {
         limits::operations(),
         webhooks::operations(),
         schedules::operations(),
-        admin::operations(),
         server::operations(),
         pages::operations(),
     ]
