@@ -28,6 +28,20 @@ class RetryPolicy:
     retry_on: Sequence[FailureClass] | None = None
     max_interruptions: int | None = None
 
+    @staticmethod
+    def of(value: RetryPolicy | int | Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns a policy, a number of retries, or a mapping with the fields of the API, as the API has it."""
+        if isinstance(value, RetryPolicy):
+            return value.to_json()
+        if isinstance(value, Mapping):
+            return value
+        if isinstance(value, int) and not isinstance(value, bool):
+            return {"max_retries": value}
+        raise TypeError(
+            "retry is a RetryPolicy, the number of retries, or a mapping such as {'max_retries': 4}, "
+            f"not {type(value).__name__}"
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Returns the policy as the API has it."""
         if self.fixed is not None:
@@ -110,7 +124,7 @@ def submission(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
         if name == "delay":
             body.update(delay(value, "delay_until_at"))
         elif name == "retry":
-            body["retry"] = _retry(value)
+            body["retry"] = RetryPolicy.of(value)
         elif name == "concurrency":
             body["concurrency"] = {"key": value[0], "limit": value[1]}
         elif name in _DURATIONS:
@@ -120,20 +134,6 @@ def submission(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
         else:
             raise TypeError(f"a submission has no option {name!r}")
     return body
-
-
-def _retry(value: RetryPolicy | int | Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns a retry policy as the API has it. A mapping has the fields of the API already."""
-    if isinstance(value, RetryPolicy):
-        return value.to_json()
-    if isinstance(value, Mapping):
-        return value
-    if isinstance(value, int) and not isinstance(value, bool):
-        return {"max_retries": value}
-    raise TypeError(
-        "retry is a RetryPolicy, the number of retries, or a mapping such as {'max_retries': 4}, "
-        f"not {type(value).__name__}"
-    )
 
 
 def delay(value: float | timedelta | datetime, until: str = "until_at") -> dict[str, Any]:
