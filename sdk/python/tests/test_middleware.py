@@ -12,7 +12,21 @@ from typing import Any
 
 import pytest
 
-from selvedge import Client, Context, Middleware, Next, NotCompleted, Permanent, Retry, Suspended, SyncContext, Worker
+from selvedge import (
+    Client,
+    Context,
+    Item,
+    Middleware,
+    Next,
+    NotCompleted,
+    Permanent,
+    Retry,
+    Run,
+    Submission,
+    Suspended,
+    SyncContext,
+    Worker,
+)
 from selvedge.errors import with_causes
 
 tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="nobody")
@@ -95,6 +109,38 @@ async def test_middleware_may_replace_results_set_variables_and_refuse(
             await run.result(timeout=20)
     with pytest.raises(TypeError):
         Worker().use(3)  # type: ignore
+
+
+async def test_in_a_batch_the_middleware_is_around_each_execution(client: Client, lane: str) -> None:
+    worker = Worker(client, lanes=[lane], concurrency=8)
+    sizes: list[int] = []
+
+    @worker.middleware
+    async def around(ctx: Context[Any], call_next: Next) -> Any:
+        if ctx.input == 0:
+            return "not called"
+        try:
+            return f"around {await call_next()}"
+        except ValueError as error:
+            return f"mended {error}"
+
+    @worker.batch_task("square", max=8)
+    async def square(items: list[Item[int]]) -> list[Any]:
+        sizes.append(len(items))
+        for item in items:
+            if item.input == 5:
+                item.complete("by hand")
+        return [ValueError("negative") if item.input < 0 else item.input**2 for item in items]
+
+    runs = [
+        run
+        for run in await client.submit_batch([Submission(square, n, lane=lane) for n in (0, 2, -1, 5)])
+        if isinstance(run, Run)
+    ]
+    async with worker:
+        found = [await run.result(timeout=20) for run in runs]
+    assert found == ["not called", "around 4", "mended negative", "by hand"]
+    assert sum(sizes) == 3
 
 
 async def test_the_next_function_is_called_once(client: Client, worker: Worker, lane: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from ..conversion import REFUSALS
 from ..errors import Cancelled, Delay, Permanent, Release, Retry, Suspended, with_causes
@@ -80,6 +80,8 @@ class Item(Generic[T]):
     number: int
     """The number of this attempt, from 0."""
     _attempt: Attempt = field(repr=False)
+    _answer: Any = field(default=None, repr=False)
+    _is_answered: bool = field(default=False, repr=False)
 
     @property
     def idempotency_key(self) -> str:
@@ -93,6 +95,8 @@ class Item(Generic[T]):
 
     def complete(self, result: Any = None) -> None:
         """Completes the execution. A result that is not JSON or too large fails it."""
+        self._answer = result
+        self._is_answered = True
         try:
             op = complete(self._attempt, result)
         except Permanent as error:
@@ -101,6 +105,8 @@ class Item(Generic[T]):
 
     def fail(self, error: BaseException) -> None:
         """Fails the attempt, as if the handler of this one execution had raised the exception."""
+        self._answer = error
+        self._is_answered = True
         self._end(failure(self._attempt, error))
 
     def _end(self, op: bytes) -> None:
@@ -119,23 +125,77 @@ async def run_batch(attempts: Sequence[Attempt], task: Task[Any, Any]) -> None:
             item.fail(Permanent(f"the input is not what {task.kind} expects: {error}"))
         else:
             items.append(item)
-    try:
-        results = await call(task._function, items) if items else []
-    except BaseException as error:
-        for item in items:
+    if items:
+        await _Batch(task, items).run()
+
+
+class _Batch:
+    """A call of a batch handler. It begins when the middleware of each item has called `call_next`, or has ended."""
+
+    def __init__(self, task: Task[Any, Any], items: Sequence[Item[Any]]) -> None:
+        self._function = task._function
+        self._items = items
+        self._missing = len(items)
+        self._present: list[Item[Any]] = []
+        self._may_begin = asyncio.Event()
+        self._interrupt: KeyboardInterrupt | None = None
+
+    async def run(self) -> None:
+        """Runs the handler and ends the items."""
+        answers = asyncio.ensure_future(self._call())
+        await asyncio.gather(*(self._run_item(item, answers) for item in self._items))
+        await answers
+        if self._interrupt is not None:
+            raise self._interrupt
+
+    async def _call(self) -> Sequence[Any] | BaseException | None:
+        """Returns what the handler returns or raises."""
+        await self._may_begin.wait()
+        try:
+            return cast("Sequence[Any] | None", await call(self._function, self._present)) if self._present else []
+        except KeyboardInterrupt as error:
+            self._interrupt = error
+            return error
+        except BaseException as error:
+            return error
+
+    async def _run_item(self, item: Item[Any], answers: asyncio.Future[Any]) -> None:
+        number: int | None = None
+
+        async def answer() -> Any:
+            nonlocal number
+            number = len(self._present)
+            self._present.append(item)
+            self._arrived()
+            return _answer(item, number, await asyncio.shield(answers))
+
+        try:
+            result = await around_attempt(item._attempt.middleware, Context(item._attempt), answer)
+        except BaseException as error:
             item.fail(error)
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        return
-    for number, item in enumerate(items):
-        if results is not None and number < len(results):
-            result = results[number]
-            if isinstance(result, BaseException):
-                item.fail(result)
-            else:
-                item.complete(result)
         else:
-            item.fail(Retry("the batch handler did not answer this execution"))
+            item.complete(result)
+        finally:
+            if number is None:
+                self._arrived()
+
+    def _arrived(self) -> None:
+        self._missing -= 1
+        if self._missing == 0:
+            self._may_begin.set()
+
+
+def _answer(item: Item[Any], number: int, answers: Any) -> Any:
+    """Returns the result of an item, or raises its error."""
+    if not item._is_answered:
+        missing = Retry("the batch handler did not answer this execution")
+        if isinstance(answers, BaseException):
+            item._answer = answers
+        else:
+            item._answer = answers[number] if answers is not None and number < len(answers) else missing
+    if isinstance(item._answer, BaseException):
+        raise item._answer
+    return item._answer
 
 
 def complete(attempt: Attempt, result: Any) -> bytes:
