@@ -5,7 +5,6 @@
 //! only [`Engine::namespace`] creates: no request can choose its namespace by itself.
 
 mod commit;
-mod conformance;
 mod defaults;
 mod error;
 mod locking;
@@ -16,6 +15,8 @@ mod notify;
 mod reconcilers;
 mod registry;
 pub mod request;
+#[cfg(feature = "testing")]
+mod testing;
 mod traces;
 
 pub use defaults::{LEASE_TTL_MS, ServerDefaults};

@@ -186,6 +186,7 @@ impl Committer {
     }
 
     /// Returns how many rows were taken from the lease cache.
+    #[cfg(feature = "testing")]
     pub fn cache_hits(&self) -> u64 {
         self.host.cache.hits()
     }
@@ -270,6 +271,7 @@ impl Committer {
     }
 
     /// Runs tasks in one transaction that bypasses the queue, and deferred tasks after it.
+    #[cfg(feature = "testing")]
     pub async fn transact_unqueued(
         self: &Arc<Self>,
         tasks: Vec<BoxedTask>,

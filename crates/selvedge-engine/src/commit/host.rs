@@ -370,6 +370,7 @@ impl LeaseCache {
     }
 
     /// Returns how many rows were taken out.
+    #[cfg(feature = "testing")]
     pub fn hits(&self) -> u64 {
         self.hits.load(Ordering::Relaxed)
     }

@@ -228,6 +228,7 @@ impl WaitingClaims {
     }
 
     /// Removes a registered claim, if it still waits.
+    #[cfg(feature = "testing")]
     pub fn deregister(&self, id: u64) {
         self.lock().remove(id);
     }
@@ -327,6 +328,7 @@ impl Inner {
 
 impl Registration<'_> {
     /// Keeps the claim registered without the guard; [`WaitingClaims::deregister`] removes it.
+    #[cfg(feature = "testing")]
     pub fn detach(mut self) -> (u64, oneshot::Receiver<WakeUp>) {
         let (_, never) = oneshot::channel();
         (std::mem::replace(&mut self.id, u64::MAX), std::mem::replace(&mut self.wake_up, never))

@@ -15,6 +15,7 @@ mod metrics;
 mod namespaces;
 mod newest_events;
 mod payloads;
+mod records;
 mod replay;
 mod retention;
 mod shutdown;

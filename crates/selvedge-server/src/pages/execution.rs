@@ -18,10 +18,10 @@ use selvedge_core::explain::{Code, Explanation, Reference, deaths};
 use selvedge_core::fact::Failure;
 use selvedge_core::gate::RequiredGates;
 use selvedge_core::headline::headline;
-use selvedge_core::history::{Attempt, HistoryLine, attempts};
+use selvedge_core::history::{Attempt, attempts};
 use selvedge_core::stream::Frame;
-use selvedge_core::{ExecutionId, Outcome, Permission, Signal, Step, Timestamp, Waitpoint};
-use selvedge_engine::{Error, Frames, Namespace, PublicEvent, View};
+use selvedge_core::{Outcome, Permission, Timestamp};
+use selvedge_engine::{ExecutionRecord, Frames, PublicEvent};
 
 /// The most events, steps and signals that are read.
 const RECORDS_MAX: u32 = 200;
@@ -38,52 +38,25 @@ const HEADLINE_MAX: usize = 500;
 /// `GET /executions/{id}`
 pub async fn page(caller: Caller, PathExecution(id): PathExecution, query: Query) -> HandlerResult {
     query.finish()?;
-    let record = Record::read(&caller.namespace, id).await?;
+    let record = caller.namespace.record(id, RECORDS_MAX, FRAMES_MAX).await?;
     let title = format!("{} {}", record.view.class.kind, short(&id));
-    let content = record.render(caller.may(Permission::Operate), caller.may(Permission::Submit));
+    let attempts = attempts(&record.lines, record.view.stored.execution.detail.error.as_ref());
+    let content =
+        Content { record, attempts }.render(caller.may(Permission::Operate), caller.may(Permission::Submit));
     let page =
         Page::new(&title, "/executions").script(&EXECUTION_SCRIPT).live(format!("/live?execution={id}"));
     Ok(page.response(Some(&Viewer::of(&caller)), content))
 }
 
-/// Everything about an execution.
-struct Record {
-    now: Timestamp,
-    view: View,
-    explanation: Explanation,
-    events: Vec<PublicEvent>,
-    lines: Vec<HistoryLine>,
+/// The content of the page.
+struct Content {
+    record: ExecutionRecord,
     attempts: Vec<Attempt>,
-    steps: Vec<Step>,
-    signals: Vec<Signal>,
-    waitpoints: Vec<Waitpoint>,
-    frames: Option<Frames>,
 }
 
-impl Record {
-    async fn read(namespace: &Namespace, id: ExecutionId) -> Result<Record, Error> {
-        let view = namespace.get(id).await?;
-        let frames = match view.stored.execution.epoch {
-            0 => None,
-            _ => Some(last_frames(namespace, id).await?),
-        };
-        let (_, lines) = namespace.history(id).await?;
-        Ok(Record {
-            now: namespace.now().await?,
-            explanation: namespace.explain(id).await?,
-            events: namespace.execution_events(id).await?,
-            attempts: attempts(&lines, view.stored.execution.detail.error.as_ref()),
-            lines,
-            steps: namespace.steps(id, 0, RECORDS_MAX).await?.items,
-            signals: namespace.signals(id, 0, RECORDS_MAX).await?.items,
-            waitpoints: namespace.waitpoints(id, 0, RECORDS_MAX).await?,
-            frames,
-            view,
-        })
-    }
-
+impl Content {
     fn render(&self, may_operate: bool, may_submit: bool) -> Markup {
-        let row = &self.view.stored.execution;
+        let row = &self.record.view.stored.execution;
         let (id, api) = (row.id, format!("/v1/executions/{}", row.id));
         let above = html! {
             p.crumbs {
@@ -92,51 +65,51 @@ impl Record {
             }
         };
         html! {
-            (heading(html! { (user_text(&self.view.class.kind)) }, above))
+            (heading(html! { (user_text(&self.record.view.class.kind)) }, above))
             section.card #facts data-live aria-label="Facts" { (self.facts()) }
             div.action-bar {
-                @if may_operate { div #actions data-live { (super::parts::actions::of_execution(&self.view)) } }
-                @if may_submit { (super::parts::again::show(&self.view, self.now)) }
+                @if may_operate { div #actions data-live { (super::parts::actions::of_execution(&self.record.view)) } }
+                @if may_submit { (super::parts::again::show(&self.record.view, self.record.now)) }
             }
             section #error data-live { @if let Some(error) = &row.detail.error { (error_card(error, matches!(row.state.outcome(), Some(Outcome::Failed | Outcome::Expired)))) } }
-            section #explain data-live { h2 { (self.question()) } (explain(&self.explanation, self.now)) }
+            section #explain data-live { h2 { (self.question()) } (explain(&self.record.explanation, self.record.now)) }
             section #waitpoints data-live {
-                @if row.ended_at.is_none() && self.waitpoints.iter().any(|waitpoint| waitpoint.is_open(self.now)) {
+                @if row.ended_at.is_none() && self.record.waitpoints.iter().any(|waitpoint| waitpoint.is_open(self.record.now)) {
                     h2 { "Waits for an answer" }
-                    (super::approvals::cards(&self.waitpoints, self.now, may_operate))
+                    (super::approvals::cards(&self.record.waitpoints, self.record.now, may_operate))
                 }
             }
             section #timeline data-live {
                 h2 { "Timeline" }
-                (self.life().draw(self.now))
+                (self.life().draw(self.record.now))
             }
             section #attempts data-live {
-                @if !self.attempts.is_empty() { h2 { "Attempts" } (attempt_table(&self.attempts, self.now)) }
+                @if !self.attempts.is_empty() { h2 { "Attempts" } (attempt_table(&self.attempts, self.record.now)) }
             }
             div.columns #payloads data-live { (self.payloads(&api)) }
-            @if let Some(frames) = &self.frames { (self.log(frames, &api)) }
+            @if let Some(frames) = &self.record.frames { (self.log(frames, &api)) }
             section #events data-live {
                 div.heading { h2 { "Events" } a href=(format!("{api}/events")) { "All events as JSON" } }
-                (event_table(&self.events, self.now))
+                (event_table(&self.record.events, self.record.now))
             }
         }
     }
 
     fn life(&self) -> Life<'_> {
         Life {
-            row: &self.view.stored.execution,
-            lines: &self.lines,
+            row: &self.record.view.stored.execution,
+            lines: &self.record.lines,
             attempts: &self.attempts,
-            steps: &self.steps,
-            waitpoints: &self.waitpoints,
-            signals: &self.signals,
-            lease_until: self.view.lease_until(),
+            steps: &self.record.steps,
+            waitpoints: &self.record.waitpoints,
+            signals: &self.record.signals,
+            lease_until: self.record.view.lease_until(),
         }
     }
 
     /// Shows the log of the newest attempt. While it runs, the script appends further frames, and the region is not replaced.
     fn log(&self, frames: &Frames, api: &str) -> Markup {
-        let is_running = self.view.stored.execution.state.lease().is_some() && !frames.closed;
+        let is_running = self.record.view.stored.execution.state.lease().is_some() && !frames.closed;
         if frames.frames.is_empty() && !is_running {
             return html! { section #frames data-live {} };
         }
@@ -161,37 +134,37 @@ impl Record {
     }
 
     fn question(&self) -> &'static str {
-        match self.view.stored.execution.state.outcome() {
+        match self.record.view.stored.execution.state.outcome() {
             Some(_) => "How it ended",
-            None if self.view.stored.execution.state.lease().is_some() => "What it does",
+            None if self.record.view.stored.execution.state.lease().is_some() => "What it does",
             None => "Why it does not run",
         }
     }
 
     fn facts(&self) -> Markup {
-        let (row, class) = (&self.view.stored.execution, &self.view.class);
+        let (row, class) = (&self.record.view.stored.execution, &self.record.view.class);
         let (spec, detail) = (&row.spec, &row.detail);
         html! {
             dl.facts {
-                div { dt { "State" } dd { (state(self.view.state())) } }
+                div { dt { "State" } dd { (state(self.record.view.state())) } }
                 div { dt { "Lane" } dd { a href=(executions_link(&[("lane", &class.lane)])) { (user_text(&class.lane)) } } }
                 div { dt { "Attempts" } dd { (row.epoch) @if detail.retries > 0 { " (" (detail.retries) " retried)" } } }
                 @if detail.interruptions > 0 { div.wide { dt { "Interruptions" } dd { (deaths(detail.interruptions)) } } }
                 div { dt { "Priority" } dd { (row.priority) } }
                 div.wide { dt { "Submitted" } dd { (moment(row.submitted_at)) } }
-                div { dt { "Started" } dd { (maybe_ago(row.started_at, self.now)) } }
-                div { dt { "Ended" } dd { (maybe_ago(row.ended_at, self.now)) } }
+                div { dt { "Started" } dd { (maybe_ago(row.started_at, self.record.now)) } }
+                div { dt { "Ended" } dd { (maybe_ago(row.ended_at, self.record.now)) } }
                 @if row.ended_at.is_some() {
-                    div { dt { "Kept until" } dd { @match row.delete_at() { Some(at) => (kept_until(at, self.now)), None => "its flow is deleted" } } }
+                    div { dt { "Kept until" } dd { @match row.delete_at() { Some(at) => (kept_until(at, self.record.now)), None => "its flow is deleted" } } }
                 }
                 @if let Some(flow) = row.flow {
                     div { dt { "Flow" } dd { (flow_link(flow)) @if let Some(node) = row.node() { " as " (user_text(node)) } } }
                 }
                 @if let Some(lease) = row.state.lease() {
                     div { dt { "Worker" } dd { (user_text(&lease.worker)) " (" (user_text(&lease.instance)) ")" } }
-                    div { dt { "Lease ends" } dd { (maybe_ago(self.view.lease_until(), self.now)) } }
+                    div { dt { "Lease ends" } dd { (maybe_ago(self.record.view.lease_until(), self.record.now)) } }
                 }
-                @if let Some(deadline) = row.deadline_at() { div { dt { "Deadline" } dd { (ago(deadline, self.now)) } } }
+                @if let Some(deadline) = row.deadline_at() { div { dt { "Deadline" } dd { (ago(deadline, self.record.now)) } } }
                 @if let Some(key) = &spec.idempotency_key { div { dt { "Idempotency key" } dd { (user_text(key)) } } }
                 @if let Some(scheduled) = &spec.scheduled { div { dt { "Schedule" } dd { (user_text(&scheduled.schedule)) } } }
                 @if detail.generation > 0 { div { dt { "Replayed" } dd { (detail.generation) " times" } } }
@@ -208,7 +181,7 @@ impl Record {
     }
 
     fn payloads(&self, api: &str) -> Markup {
-        let stored = &self.view.stored;
+        let stored = &self.record.view.stored;
         html! {
             section { h2 { "Input" } (payload(&stored.input, api)) }
             @if let Some(result) = &stored.result { section { h2 { "Result" } (payload(result, &format!("{api}/result"))) } }
@@ -244,12 +217,6 @@ fn limits(gates: &RequiredGates) -> Markup {
             @if let Some((key, most)) = &gates.concurrency { li { "at most " (most) " with key " (user_text(key)) } }
         }
     }
-}
-
-/// Reads the last frames of the newest attempt.
-async fn last_frames(namespace: &Namespace, id: ExecutionId) -> Result<Frames, Error> {
-    let next = namespace.summary(id, None).await?.next;
-    namespace.frames(id, None, next.saturating_sub(FRAMES_MAX), FRAMES_MAX).await
 }
 
 /// Shows an explanation in sentences.

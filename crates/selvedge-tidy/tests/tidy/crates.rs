@@ -18,7 +18,7 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("selvedge-conformance", &["core", "store"], &[]),
     ("selvedge-core", &[], &[]),
     ("selvedge-drawing", &["core"], &[]),
-    ("selvedge-engine", &["api", "core", "store"], &["conformance", "memory"]),
+    ("selvedge-engine", &["api", "core", "store"], &["conformance", "engine", "memory"]),
     ("selvedge-memory", &["core", "store"], &["conformance"]),
     ("selvedge-postgres", &["core", "store"], &["conformance", "engine", "system-tests"]),
     (

@@ -9,7 +9,7 @@ use crate::namespace::executions::ReadHistory;
 use crate::notify::{BACKLOG_BYTES, Backlog, ENTRIES_PER_READ, Position, Step};
 use selvedge_core::fact::EVENT_TYPES;
 use selvedge_core::log::{Cursor, Event, Mark, UNREADABLE, check};
-use selvedge_core::{ExecutionId, FlowId, Name, NamespaceId, Timestamp};
+use selvedge_core::{Execution, ExecutionId, FlowId, Name, NamespaceId, Timestamp};
 use selvedge_store::{Entries, LogLimit};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -201,13 +201,17 @@ impl Namespace {
 
     /// Returns the public events of an execution's own history.
     pub async fn execution_events(&self, id: ExecutionId) -> Result<Vec<PublicEvent>, Error> {
-        Ok(self.public_history(&self.read_history(id).await?))
+        let (row, history) = self.read_history(id).await?;
+        Ok(self.public_history(&row, &history))
     }
 
     /// Returns the public events of a history, with the cursors of the history itself. One event stands for the lines that
     /// are missing at a gap.
-    pub(in crate::namespace) fn public_history(&self, history: &ReadHistory) -> Vec<PublicEvent> {
-        let row = &history.view.stored.execution;
+    pub(in crate::namespace) fn public_history(
+        &self,
+        row: &Execution,
+        history: &ReadHistory,
+    ) -> Vec<PublicEvent> {
         let mut events = Vec::new();
         for line in &history.lines {
             for (index, (kind, data)) in line.fact.public_events().into_iter().enumerate() {

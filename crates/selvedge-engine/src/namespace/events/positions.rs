@@ -51,8 +51,8 @@ impl Namespace {
         after: Option<&str>,
         limit: usize,
     ) -> Result<(Vec<PublicEvent>, Option<String>), Error> {
-        let history = self.read_history(id).await?;
-        let mut events = self.public_history(&history);
+        let (row, history) = self.read_history(id).await?;
+        let mut events = self.public_history(&row, &history);
         let mut lines = history.lines;
         if let Some(after) = after {
             let after = self.own_cursor(id, after).await?;

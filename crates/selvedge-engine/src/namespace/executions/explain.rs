@@ -13,8 +13,9 @@ use selvedge_core::gate::draws::{lane_gate, slots_of};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName};
 use selvedge_core::join::Resolution;
 use selvedge_core::state::StateName;
-use selvedge_core::{Execution, ExecutionId, FlowId, Outcome, State};
+use selvedge_core::{Execution, ExecutionId, FlowId, Outcome, Session, State, Timestamp};
 use std::collections::BTreeSet;
+use tokio::try_join;
 
 /// The bound up to which the executions ahead are counted.
 const AHEAD_BOUND: u64 = 1000;
@@ -37,31 +38,53 @@ const ACTIVE_MAX: u32 = 500;
 impl Namespace {
     /// Explains why an execution does not run, and when that may change.
     pub async fn explain(&self, id: ExecutionId) -> Result<Explanation, Error> {
-        let view = self.get_with(id, Payloads::NONE).await?;
-        let store = &self.inner().store;
+        let view = self.view_row(self.stored(id, Payloads::NONE).await?).await?;
+        let (gates, now) = try_join!(self.gates_around(&view), self.now())?;
+        self.explain_view(&view, &gates, now).await
+    }
+
+    /// Explains an execution among the gates around it.
+    pub(super) async fn explain_view(
+        &self,
+        view: &View,
+        gates: &[Gate],
+        now: Timestamp,
+    ) -> Result<Explanation, Error> {
         let row = &view.stored.execution;
-        let sessions = store.sessions(Some(self.id())).await?;
-        let ahead = match row.state {
-            State::Waiting => Some(store.ahead_of(row, AHEAD_BOUND).await?),
-            _ => None,
-        };
-        let gates = self.gates_around(&view).await?;
-        let head = self.head_of_line(row, &gates).await?;
-        let active = self.active_around(&view, &gates).await?;
-        let upstreams = self.upstreams_around(row).await?;
-        let origin = self.origin_of_skip(row, &upstreams).await?;
+        let (sessions, ahead, head, active, (upstreams, origin)) = try_join!(
+            self.sessions_around(row),
+            self.ahead_of(row),
+            self.head_of_line(row, gates),
+            self.active_around(view, gates),
+            self.upstreams_around(row),
+        )?;
         let around = ExplainContext {
             class: &view.class,
             sessions: &sessions,
             upstreams: &upstreams,
             origin: origin.as_ref(),
-            gates: &gates,
+            gates,
             head: head.as_ref(),
             running: &active,
             ahead: ahead.filter(|ahead| *ahead < AHEAD_BOUND),
-            now: self.now().await?,
+            now,
         };
         Ok(explain(row, &around))
+    }
+
+    /// Loads the sessions of the namespace: nothing for an execution that has ended.
+    async fn sessions_around(&self, row: &Execution) -> Result<Vec<Session>, Error> {
+        match row.state.outcome() {
+            None => Ok(self.inner().store.sessions(Some(self.id())).await?),
+            Some(_) => Ok(Vec::new()),
+        }
+    }
+
+    async fn ahead_of(&self, row: &Execution) -> Result<Option<u64>, Error> {
+        match row.state {
+            State::Waiting => Ok(Some(self.inner().store.ahead_of(row, AHEAD_BOUND).await?)),
+            _ => Ok(None),
+        }
     }
 
     /// Explains why a flow has not ended, or how its final state came about.
@@ -119,7 +142,7 @@ impl Namespace {
 
     /// Loads the gates that an execution draws on and the gate that holds it. A part comes with its budget. Nothing for
     /// an execution that is active or has ended.
-    async fn gates_around(&self, view: &View) -> Result<Vec<Gate>, Error> {
+    pub(super) async fn gates_around(&self, view: &View) -> Result<Vec<Gate>, Error> {
         let row = &view.stored.execution;
         if matches!(row.state, State::Active(_) | State::Terminal(_)) {
             return Ok(Vec::new());
@@ -172,13 +195,16 @@ impl Namespace {
     }
 
     /// Loads the first upstreams that keep the execution from running: those with pending edges if it waits for
-    /// dependencies, those with dead edges if it was skipped.
-    async fn upstreams_around(&self, row: &Execution) -> Result<Vec<Execution>, Error> {
-        match row.state {
-            State::WaitingDependencies => self.rows(&upstreams_with(row, Resolution::Pending)).await,
-            State::Terminal(Outcome::Skipped) => self.rows(&upstreams_with(row, Resolution::Dead)).await,
-            _ => Ok(Vec::new()),
-        }
+    /// dependencies, those with dead edges if it was skipped; and the execution with which the skipping began.
+    async fn upstreams_around(&self, row: &Execution) -> Result<(Vec<Execution>, Option<Execution>), Error> {
+        let resolution = match row.state {
+            State::WaitingDependencies => Resolution::Pending,
+            State::Terminal(Outcome::Skipped) => Resolution::Dead,
+            _ => return Ok((Vec::new(), None)),
+        };
+        let upstreams = self.rows(&upstreams_with(row, resolution)).await?;
+        let origin = self.origin_of_skip(row, &upstreams).await?;
+        Ok((upstreams, origin))
     }
 
     /// Follows a skipped upstream to the execution with which the skipping began. None if no upstream was skipped, or

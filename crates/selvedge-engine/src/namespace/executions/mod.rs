@@ -3,6 +3,7 @@
 mod counts;
 mod explain;
 mod operator_actions;
+mod record;
 mod record_pages;
 mod relatives;
 mod signals;
@@ -11,6 +12,7 @@ mod submissions;
 
 pub use counts::*;
 pub use operator_actions::*;
+pub use record::ExecutionRecord;
 pub use record_pages::RecordPage;
 pub use relatives::Relation;
 pub use signals::*;
@@ -125,7 +127,6 @@ pub struct Ended {
 
 /// The history of an execution, as far as it can be read.
 pub(in crate::namespace) struct ReadHistory {
-    pub view: View,
     /// The lines, oldest first.
     pub lines: Vec<HistoryLine>,
     /// The places where unreadable lines are missing.
@@ -140,6 +141,33 @@ pub(in crate::namespace) struct HistoryGap {
     pub at: Timestamp,
     /// The reason why the first missing line is unreadable.
     pub detail: String,
+}
+
+impl ReadHistory {
+    /// Reads the lines of a row and of the pages that were moved out of it.
+    fn new(row: &Execution, pages: Vec<Vec<u8>>) -> ReadHistory {
+        let pages = pages.into_iter().map(History::from_bytes);
+        let (mut lines, mut gaps) = (Vec::new(), Vec::new());
+        for page in pages.chain([row.history.clone()]) {
+            let (readable, error) = page.readable_lines();
+            let last = readable.last().or(lines.last()).map(|line: &HistoryLine| (line.version, line.at));
+            lines.extend(readable);
+            if let Some(error) = error {
+                let (after, at) = last.unwrap_or((0, row.submitted_at));
+                gaps.push(HistoryGap { after, at, detail: error.to_string() });
+            }
+        }
+        lines.sort_by_key(|line| line.version);
+        ReadHistory { lines, gaps }
+    }
+
+    /// Fails if a line is unreadable.
+    fn check(&self, id: ExecutionId) -> Result<(), Refusal> {
+        match self.gaps.first() {
+            None => Ok(()),
+            Some(gap) => Err(Refusal::Unreadable { execution: id, detail: gap.detail.clone() }),
+        }
+    }
 }
 
 impl Namespace {
@@ -308,41 +336,28 @@ impl Namespace {
         }
     }
 
-    /// Returns an execution and its whole history, oldest line first. An unreadable line fails the call.
-    pub async fn history(&self, id: ExecutionId) -> Result<(View, Vec<HistoryLine>), Error> {
-        let ReadHistory { view, lines, gaps } = self.read_history(id).await?;
-        match gaps.into_iter().next() {
-            None => Ok((view, lines)),
-            Some(gap) => Err(Refusal::Unreadable { execution: id, detail: gap.detail }.into()),
-        }
-    }
-
     /// Returns an execution and the readable lines of its history.
-    pub(in crate::namespace) async fn read_history(&self, id: ExecutionId) -> Result<ReadHistory, Error> {
-        let view = self.get_with(id, Payloads::NONE).await?;
-        let mut pages = Vec::new();
-        if view.stored.execution.detail.history_pages > 0 {
-            pages = self.inner().store.history_pages(id).await?;
-        }
-        let pages = pages.into_iter().map(History::from_bytes);
-        let (mut lines, mut gaps) = (Vec::new(), Vec::new());
-        for page in pages.chain([view.stored.execution.history.clone()]) {
-            let (readable, error) = page.readable_lines();
-            let last = readable.last().or(lines.last()).map(|line: &HistoryLine| (line.version, line.at));
-            lines.extend(readable);
-            if let Some(error) = error {
-                let (after, at) = last.unwrap_or((0, view.stored.execution.submitted_at));
-                gaps.push(HistoryGap { after, at, detail: error.to_string() });
-            }
-        }
-        lines.sort_by_key(|line| line.version);
-        Ok(ReadHistory { view, lines, gaps })
+    pub(in crate::namespace) async fn read_history(
+        &self,
+        id: ExecutionId,
+    ) -> Result<(Execution, ReadHistory), Error> {
+        let row = self.row(id).await?;
+        let history = ReadHistory::new(&row, self.history_pages(&row).await?);
+        Ok((row, history))
     }
 
-    /// Returns the attempts of an execution, oldest first.
+    async fn history_pages(&self, row: &Execution) -> Result<Vec<Vec<u8>>, Error> {
+        match row.detail.history_pages {
+            0 => Ok(Vec::new()),
+            _ => Ok(self.inner().store.history_pages(row.id).await?),
+        }
+    }
+
+    /// Returns the attempts of an execution, oldest first. An unreadable line of its history fails the call.
     pub async fn attempts(&self, id: ExecutionId) -> Result<Vec<Attempt>, Error> {
-        let (view, lines) = self.history(id).await?;
-        Ok(attempts(&lines, view.stored.execution.detail.error.as_ref()))
+        let (row, history) = self.read_history(id).await?;
+        history.check(id)?;
+        Ok(attempts(&history.lines, row.detail.error.as_ref()))
     }
 
     /// Returns the amounts that an execution spent, by budget and period. A deleted budget is still named if the

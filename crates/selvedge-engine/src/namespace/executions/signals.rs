@@ -308,6 +308,15 @@ impl Namespace {
         limit: u32,
     ) -> Result<RecordPage<Signal>, Error> {
         self.head(id).await?;
+        self.signals_after(id, after, limit).await
+    }
+
+    pub(super) async fn signals_after(
+        &self,
+        id: ExecutionId,
+        after: u32,
+        limit: u32,
+    ) -> Result<RecordPage<Signal>, Error> {
         let mut page: PageReader<Signal> = PageReader::new(RecordLimit { records: limit, bytes: PAGE_BYTES });
         while let Some(wanted) = page.wanted() {
             let after = page.last().map_or(after, |last| last.number);
@@ -320,6 +329,15 @@ impl Namespace {
     /// Returns the steps of an execution after this number, in the order in which they began.
     pub async fn steps(&self, id: ExecutionId, after: u32, limit: u32) -> Result<RecordPage<Step>, Error> {
         self.head(id).await?;
+        self.steps_after(id, after, limit).await
+    }
+
+    pub(super) async fn steps_after(
+        &self,
+        id: ExecutionId,
+        after: u32,
+        limit: u32,
+    ) -> Result<RecordPage<Step>, Error> {
         let mut page: PageReader<Step> = PageReader::new(RecordLimit { records: limit, bytes: PAGE_BYTES });
         while let Some(wanted) = page.wanted() {
             let after = page.last().map_or(after, |last| last.number);

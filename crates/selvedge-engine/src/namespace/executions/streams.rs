@@ -18,7 +18,7 @@ const READ_INTERVAL_UNNOTIFIED: Duration = Duration::from_millis(250);
 /// The limit of a read of a live reader.
 const TAIL_LIMIT: RecordLimit = RecordLimit { records: 100, bytes: 256 * 1024 };
 /// The total size of frames at which a page ends, in bytes.
-const PAGE_BYTES: usize = 1024 * 1024;
+pub(super) const PAGE_BYTES: usize = 1024 * 1024;
 
 /// Frames of one attempt.
 #[derive(Clone, Debug)]
@@ -64,8 +64,19 @@ impl Namespace {
         range: FrameRange,
         limit: RecordLimit,
     ) -> Result<Frames, Error> {
-        // Checked before the frames are read: no frame is appended once the attempt has ended, so the read is complete.
         let ended = attempt_has_ended(self.head(name.execution).await?, name.attempt);
+        self.read_frames(name, range, limit, ended).await
+    }
+
+    /// Reads frames of an attempt. `ended` must have been found out before: no frame is appended once the attempt has ended, so
+    /// the read is complete.
+    pub(super) async fn read_frames(
+        &self,
+        name: StreamName,
+        range: FrameRange,
+        limit: RecordLimit,
+        ended: bool,
+    ) -> Result<Frames, Error> {
         let next_after = |last: Option<&Frame>| last.map_or(range.from, |frame| frame.number + 1);
         let mut page = PageReader::new(limit);
         while let Some(wanted) = page.wanted() {

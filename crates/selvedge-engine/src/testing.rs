@@ -1,4 +1,4 @@
-//! Hooks for the conformance suite: they run rules with the lease cache and the waiting claims of an engine.
+//! Hooks for the conformance suite, in tests only: they run rules with the lease cache and the waiting claims of an engine.
 
 use crate::commit::WakeUp;
 use crate::{Engine, Error};
@@ -8,7 +8,6 @@ use selvedge_store::{BoxedTask, Transaction};
 
 impl Engine {
     /// Runs tasks in one transaction that bypasses the queue. Deferred tasks run in transactions of their own after it.
-    #[doc(hidden)]
     pub async fn transact(&self, tasks: Vec<BoxedTask>) -> Result<Transaction, Error> {
         // The supervisor does this every second, but the suite runs without it.
         if self.inner.store.overview().await?.lanes {
@@ -20,14 +19,12 @@ impl Engine {
     }
 
     /// Returns how many rows were taken from the lease cache.
-    #[doc(hidden)]
     pub fn cache_hits(&self) -> u64 {
         self.inner.committer.cache_hits()
     }
 
     /// Registers a claim for handover. The returned function deregisters it and returns its reply, if a transaction
     /// took it along in between.
-    #[doc(hidden)]
     pub fn wait_for_handover(
         &self,
         claim: &Claim,
