@@ -4,6 +4,7 @@
 //! without a look at the store, and secret scanners recognise a key by its form. A store has only the SHA-256 of the text: the
 //! text has so much entropy that no slow hash is needed. `Debug` hides the text and the digest.
 
+pub use crate::name::EVERY_NAMESPACE;
 use crate::{Name, Refusal, Role, Timestamp};
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -19,8 +20,6 @@ const RANDOM_DIGITS: usize = 33;
 const CHECKSUM_DIGITS: usize = 6;
 /// The maximum number of namespaces of a key.
 pub const NAMESPACES_MAX: usize = 100;
-/// The word that stands for every namespace, in keys of administrators.
-pub const EVERY_NAMESPACE: &str = "*";
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 

@@ -9,6 +9,8 @@ use std::{fmt, ops::Deref, sync::Arc};
 
 /// The longest lane, kind, worker, instance or namespace, in bytes.
 pub const NAME_LIMIT: usize = 200;
+/// The word that stands for every namespace, in keys of administrators. No namespace has this name.
+pub const EVERY_NAMESPACE: &str = "*";
 /// The longest idempotency or uniqueness key, in bytes.
 pub const KEY_LIMIT: usize = 512;
 /// The longest capability or tag name, in bytes.

@@ -9,9 +9,9 @@
 
 use crate::Error;
 use crate::locking::{lock, read, write};
-use selvedge_core::api_key::EVERY_NAMESPACE;
 use selvedge_core::class::{ClaimScope, USED_EVERY_MS};
 use selvedge_core::gate::{Gate, GateKind};
+use selvedge_core::name::EVERY_NAMESPACE;
 use selvedge_core::work::LaneShares;
 use selvedge_core::{Class, ClassId, Classes, Execution, Name, NamespaceId};
 use selvedge_store::{Deletion, NamespaceSettings, Store};

@@ -1,16 +1,16 @@
 //! API keys: creation, revocation, lists, and the lookup by the digest of the key that a caller sent.
 
 use super::{KeyedCalls, Namespace};
+use crate::commit::Committer;
 use crate::{Engine, Error};
-use selvedge_core::api_key::{
-    ApiKey, ApiKeyId, EVERY_NAMESPACE, KeyDigest, KeyText, RANDOM_BYTES, check_namespaces,
-};
-use selvedge_core::name::NAME_LIMIT;
-use selvedge_core::rules::api_key::{CreateApiKey, RevokeApiKey};
+use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest, KeyText, RANDOM_BYTES, check_namespaces};
+use selvedge_core::name::{EVERY_NAMESPACE, NAME_LIMIT};
+use selvedge_core::rules::api_key::{CreateApiKey, RemoveNamespaceFromKey, RevokeApiKey};
 use selvedge_core::rules::keyed::Answered;
 use selvedge_core::web_session::SessionKey;
-use selvedge_core::{Name, Role, Timestamp};
-use selvedge_store::{SecretPlace, is_retired};
+use selvedge_core::{Name, NamespaceId, Role, Timestamp};
+use selvedge_store::{SecretPlace, Store, is_retired};
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// The number of keys that are read at once.
@@ -135,5 +135,41 @@ impl Engine {
         names.retain(|(_, name)| !is_retired(name));
         names.sort_by(|(_, a), (_, b)| a.cmp(b));
         Ok(names.into_iter().map(|(id, name)| Namespace::new(self.clone(), id, name)).collect())
+    }
+}
+
+/// The API keys that lose a namespace.
+pub(crate) struct KeysOf<'a> {
+    /// The name of the namespace.
+    pub name: &'a Name,
+    /// The time until which they were created.
+    pub created_by: Timestamp,
+    /// The namespace in whose event log revocations are recorded.
+    pub log: NamespaceId,
+    /// The administrator who deleted the namespace.
+    pub actor: Option<&'a Name>,
+}
+
+impl KeysOf<'_> {
+    /// Removes the namespace from these keys, and revokes those that have no other. Returns how many keys were changed.
+    pub async fn remove(&self, store: &dyn Store, committer: &Arc<Committer>) -> Result<u64, Error> {
+        let (mut changed, mut after) = (0, None);
+        loop {
+            let keys = store.api_keys(after, PAGE).await?;
+            let rule = |id| RemoveNamespaceFromKey {
+                namespace: self.log,
+                id,
+                name: self.name.clone(),
+                created_by: self.created_by,
+                actor: self.actor.cloned(),
+            };
+            let affected = keys.iter().filter(|key| key.loses(self.name, self.created_by));
+            let removed = committer.run_all(affected.map(|key| rule(key.id))).await?;
+            changed += removed.into_iter().map(u64::from).sum::<u64>();
+            match keys.last() {
+                Some(last) if keys.len() == PAGE as usize => after = Some(last.id),
+                Some(_) | None => return Ok(changed),
+            }
+        }
     }
 }

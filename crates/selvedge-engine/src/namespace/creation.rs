@@ -3,18 +3,16 @@
 //! A name that was deleted gets a new namespace with a new id, and nothing of the deleted one reaches it: its rows and events have
 //! the old id, and before the name is used again, it is removed from keys that have it.
 
+use super::KeysOf;
 use crate::Error;
 use crate::commit::Committer;
-use selvedge_core::api_key::EVERY_NAMESPACE;
-use selvedge_core::rules::api_key::RemoveNamespaceFromKey;
-use selvedge_core::{Name, NamespaceId, Refusal, Timestamp};
+use selvedge_core::name::EVERY_NAMESPACE;
+use selvedge_core::{Name, NamespaceId, Refusal};
 use selvedge_store::{Deletion, Store};
 use std::sync::Arc;
 
 /// The namespace that always exists.
 pub const DEFAULT_NAMESPACE: &str = "default";
-/// The number of keys that are read at once.
-const PAGE: u32 = 500;
 
 /// Returns the id of a namespace for a request. A missing one is created only if it is `default`, or if `creates` is true.
 pub async fn open(
@@ -51,40 +49,4 @@ pub async fn create(
         keys.remove(store, committer).await?;
     }
     committer.registry().intern_namespace(name).await
-}
-
-/// The API keys that lose a namespace.
-pub struct KeysOf<'a> {
-    /// The name of the namespace.
-    pub name: &'a Name,
-    /// The time until which they were created.
-    pub created_by: Timestamp,
-    /// The namespace in whose event log revocations are recorded.
-    pub log: NamespaceId,
-    /// The administrator who deleted the namespace.
-    pub actor: Option<&'a Name>,
-}
-
-impl KeysOf<'_> {
-    /// Removes the namespace from these keys, and revokes those that have no other. Returns how many keys were changed.
-    pub async fn remove(&self, store: &dyn Store, committer: &Arc<Committer>) -> Result<u64, Error> {
-        let (mut changed, mut after) = (0, None);
-        loop {
-            let keys = store.api_keys(after, PAGE).await?;
-            let rule = |id| RemoveNamespaceFromKey {
-                namespace: self.log,
-                id,
-                name: self.name.clone(),
-                created_by: self.created_by,
-                actor: self.actor.cloned(),
-            };
-            let affected = keys.iter().filter(|key| key.loses(self.name, self.created_by));
-            let removed = committer.run_all(affected.map(|key| rule(key.id))).await?;
-            changed += removed.into_iter().map(u64::from).sum::<u64>();
-            match keys.last() {
-                Some(last) if keys.len() == PAGE as usize => after = Some(last.id),
-                Some(_) | None => return Ok(changed),
-            }
-        }
-    }
 }

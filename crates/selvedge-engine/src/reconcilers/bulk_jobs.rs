@@ -4,7 +4,7 @@
 //! from the last chunk. After each chunk the job pauses for as long as the chunk took, so that it never takes more than half
 //! of one writer from running work.
 
-use super::runtime::{ReconcilerContext, RowId};
+use super::runtime::ReconcilerContext;
 use super::{Reconciler, Tally};
 use crate::Error;
 use crate::namespace::deletion;
@@ -44,7 +44,7 @@ impl Reconciler for BulkJobs {
     async fn tick(&self, context: &ReconcilerContext) -> Result<Tally, Error> {
         let mut jobs = context.store.due_bulk_jobs(&context.scope, JOBS).await?;
         let mut tally = Tally { scanned: jobs.len() as u64, ..Tally::default() };
-        jobs.retain(|job| !context.quarantine.contains(RowId::BulkJob(job.id)));
+        jobs.retain(|job| !context.quarantine.contains(&job.id));
         let until = Instant::now() + RUN_FOR;
         for advanced in join_all(jobs.iter().map(|job| advance(context, job, until))).await {
             tally += advanced?;
@@ -66,7 +66,7 @@ async fn advance(context: &ReconcilerContext, job: &BulkJob, until: Instant) -> 
 }
 
 fn quarantine(context: &ReconcilerContext, job: &BulkJob, error: &Error) -> Tally {
-    let pause = context.quarantine.add(RowId::BulkJob(job.id));
+    let pause = context.quarantine.add(&job.id);
     tracing::error!(job = %job.id, %error, ?pause, "a bulk job cannot be advanced; it is quarantined");
     Tally { errors: 1, ..Tally::default() }
 }

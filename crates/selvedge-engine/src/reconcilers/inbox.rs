@@ -3,7 +3,7 @@
 //! A row is read as a request over HTTP, and submitted by the same rules. Its submission and its deletion are one
 //! transaction: see [`TakeIn`].
 
-use super::runtime::{ReconcilerContext, RowId};
+use super::runtime::ReconcilerContext;
 use super::{PAGE, Reconciler, Tally};
 use crate::namespace::creation::{self, DEFAULT_NAMESPACE};
 use crate::namespace::planned_graph;
@@ -75,8 +75,7 @@ async fn take_in(context: &ReconcilerContext, page: Vec<InboxEntry>) -> Result<T
     let homes = Homes::read(context, &page).await?;
     let scanned = page.len() as u64;
     let mut checked = Vec::with_capacity(page.len());
-    for entry in page.into_iter().filter(|entry| !context.quarantine.contains(RowId::Inbox(entry.row.number)))
-    {
+    for entry in page.into_iter().filter(|entry| !context.quarantine.contains(&entry.row.number)) {
         let home = homes.of(&entry);
         checked.push((check(&entry, &home, &context.defaults), home.namespace, entry));
     }
@@ -92,8 +91,7 @@ async fn take_in(context: &ReconcilerContext, page: Vec<InboxEntry>) -> Result<T
         metrics.took_in(reply);
         Ok(reply != TakenIn::Superseded)
     };
-    let tally =
-        context.run_for_each(rules, |_| true, |rule| RowId::Inbox(rule.number), |rule| rule, done).await?;
+    let tally = context.run_for_each(rules, |_| true, |rule| rule.number, |rule| rule, done).await?;
     Ok(Tally { scanned, ..tally })
 }
 

@@ -4,7 +4,7 @@
 //! A tick deletes page by page until nothing is left or its time is over; the next tick then continues at once. The four
 //! kinds of rows are deleted side by side, so that none waits for a backlog of another.
 
-use super::runtime::{ReconcilerContext, RowId};
+use super::runtime::ReconcilerContext;
 use super::scans::due;
 use super::{DELETE_FOR, PAGE, Reconciler, Tally};
 use crate::Error;
@@ -88,7 +88,7 @@ async fn delete_flows(context: &ReconcilerContext, until: Instant) -> Result<Tal
                 .run_for_each(
                     remaining,
                     |flow| context.scope.covers(flow.namespace, &flow.tags),
-                    |flow| RowId::Flow(flow.flow),
+                    |flow| flow.flow,
                     |flow| ForgetFlow { flow: flow.flow, at_once: false },
                     |forgotten| {
                         if let Some(Forgotten { flow, goes_on: true }) = forgotten {

@@ -1,13 +1,12 @@
 //! `schedule`: decides the times of schedules that are due.
 
-use super::runtime::{ReconcilerContext, RowId};
+use super::runtime::ReconcilerContext;
 use super::{PAGES, Reconciler, Tally};
 use crate::Error;
 use crate::namespace::schedules::prepared_runs::prepare;
 use async_trait::async_trait;
 use selvedge_core::Timestamp;
 use selvedge_core::rules::schedule::{FireReply, FireSchedule};
-use selvedge_core::schedule::run_id;
 use selvedge_store::{DueSchedules, Overview};
 use std::time::Duration;
 
@@ -61,7 +60,7 @@ impl Reconciler for Schedules {
                 .run_for_each(
                     fires,
                     |fire| context.scope.covers_namespace(fire.name.namespace),
-                    |fire| RowId::Schedule(run_id(&fire.name, Timestamp::default())),
+                    |fire| fire.name.clone(),
                     |fire| fire,
                     |reply| Ok(matches!(reply, FireReply::Decided(_))),
                 )

@@ -5,8 +5,8 @@
 //! servers notice it within [`LIFE`]. Each connection remembers its last key, so that a hit takes no shared lock.
 
 use super::principal::Principal;
+use super::{KeyDigest, KeyId};
 use axum::http::HeaderValue;
-use selvedge_core::api_key::{ApiKeyId, KeyDigest};
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -52,7 +52,7 @@ pub struct Keys {
     /// The number of revocations through this server.
     revocations: AtomicU64,
     /// Keys whose use is not recorded yet.
-    used: Mutex<BTreeSet<ApiKeyId>>,
+    used: Mutex<BTreeSet<KeyId>>,
 }
 
 impl CachedKey {
@@ -184,11 +184,11 @@ impl Keys {
     }
 
     /// Takes the uses that are not recorded yet.
-    pub fn take_used(&self) -> Vec<ApiKeyId> {
+    pub fn take_used(&self) -> Vec<KeyId> {
         std::mem::take(&mut *self.lock_used()).into_iter().collect()
     }
 
-    fn lock_used(&self) -> MutexGuard<'_, BTreeSet<ApiKeyId>> {
+    fn lock_used(&self) -> MutexGuard<'_, BTreeSet<KeyId>> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,11 +5,13 @@
 //! The namespace follows from the key alone: a [`Caller`] or a
 //! [`WorkerCaller`] is the only way to get one, and no body can name one.
 //!
-//! Every route runs [`authorize`] first, with the permission that it declares (`routes::table`). A key that was used a moment
+//! Every route runs [`authorize`] first, with the permission that it declares (`routes::table`). A key (`api_keys`) that was used a moment
 //! ago is found without the store and without a shared lock (`cache`). A failed attempt is counted per address (`throttle`), also one with the
 //! token of a waitpoint (`token`), which needs no key.
 //! Neither a key nor its digest is ever written to a log, an event or a response.
 
+mod api_keys;
+mod bulk_jobs;
 mod cache;
 mod principal;
 pub mod session;
@@ -17,6 +19,7 @@ mod sites;
 mod throttle;
 mod token;
 
+pub use api_keys::AdminKey;
 pub use cache::Connection;
 pub use principal::DEFAULT_NAMESPACE;
 pub use sites::{NotLoopback, check_listen, refuse_other_sites};
@@ -26,61 +29,23 @@ pub use token::TokenHolder;
 use crate::shutdown::ShutdownWatch;
 use crate::wire::problem::{Code, Problem};
 use crate::{AppState, WebhookOptions};
+use api_keys::{KeyDigest, KeyId, KeyText, note_use};
 use axum::extract::{FromRequestParts, Request};
 use axum::http::{HeaderValue, header, request::Parts};
 use cache::{CachedKey, Keys};
 use principal::{HEADER, Picked, Principal, namespace_required, pick_without_keys};
-use selvedge_core::api_key::{ApiKey, KeyDigest, KeyText};
-use selvedge_core::bulk_job::{BulkJob, BulkJobAction};
 use selvedge_core::web_session::SessionKey;
 use selvedge_core::{Name, Permission, Role};
-use selvedge_engine::{Engine, Error, Namespace, Namespaces, ServerDefaults};
+use selvedge_engine::{Engine, Namespace, Namespaces, ServerDefaults};
 use session::BrowserSession;
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use throttle::{Throttle, client_address};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// The shortest administrator's key, in characters.
-const ADMIN_KEY_MIN: usize = 16;
-/// A domain string: it separates the secret of sessions from the digest of the key.
-const ADMIN_SESSIONS: &str = "selvedge web sessions of the administrator's key v1\n";
 /// The number of keys that callers with many failures may look up at the same time.
 const SUSPICIOUS_LOOKUPS: usize = 2;
-/// The time for which uses of keys are collected before they are recorded.
-const USE_DELAY: Duration = Duration::from_secs(1);
-
-/// The administrator's key of the environment. It is never stored; `Debug` hides it.
-#[derive(Clone)]
-pub struct AdminKey {
-    digest: KeyDigest,
-    /// The part of the key of sessions that no store has.
-    of_sessions: [u8; 32],
-}
-
-impl fmt::Debug for AdminKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AdminKey(..)")
-    }
-}
-
-impl AdminKey {
-    /// Returns the key with this text, of at least 16 characters. The error says what is wrong, and not the text.
-    pub fn new(text: &str) -> Result<AdminKey, String> {
-        if text.chars().count() < ADMIN_KEY_MIN {
-            return Err(format!("is shorter than {ADMIN_KEY_MIN} characters; use a long random text"));
-        }
-        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err("must have ASCII letters, digits and punctuation only, and no spaces".into());
-        }
-        // Not its digest, which a cookie or a log of another program may have.
-        let of_sessions = KeyDigest::of(&format!("{ADMIN_SESSIONS}{text}")).0;
-        Ok(AdminKey { digest: KeyDigest::of(text), of_sessions })
-    }
-}
-
 /// The options of authentication.
 #[derive(Clone, Debug, Default)]
 pub struct AuthOptions {
@@ -124,55 +89,6 @@ impl Auth {
     /// Reports whether requests need a key.
     pub fn is_on(&self) -> bool {
         self.options.is_on()
-    }
-
-    /// Refuses a revoked key from now on.
-    pub fn forget(&self, key: &ApiKey) {
-        self.keys.forget(&key.digest);
-    }
-
-    /// Returns the entry of the administrator's key, if it has this digest. The store is not asked.
-    fn admin_entry(&self, digest: KeyDigest) -> Option<Arc<CachedKey>> {
-        self.options.admin_key.as_ref().filter(|admin| admin.digest.matches(&digest))?;
-        loop {
-            let start = self.keys.begin_lookup();
-            let kept = self.keys.keep(digest, Principal::administrator(), None, start);
-            if kept.is_some() {
-                return kept;
-            }
-        }
-    }
-
-    /// Looks a key up in the store. None if it is unknown, revoked or expired.
-    async fn look_up(&self, digest: KeyDigest, engine: &Engine) -> Result<Option<Arc<CachedKey>>, Error> {
-        if let Some(entry) = self.admin_entry(digest) {
-            return Ok(Some(entry));
-        }
-        loop {
-            let start = self.keys.begin_lookup();
-            let found = engine.find_api_key(&digest).await?;
-            let valid = found.filter(|(key, now)| key.is_valid_at(*now));
-            let Some((key, now)) = valid else { return Ok(None) };
-            let principal = Principal::of(&key, engine).await?;
-            let left =
-                key.expires_at.map(|at| Duration::from_micros((at.micros() - now.micros()).max(0) as u64));
-            let kept = self.keys.keep(digest, principal, left, start);
-            if kept.is_some() {
-                return Ok(kept);
-            }
-        }
-    }
-
-    /// Looks a key up again and forgets it if it is not valid any more.
-    async fn refresh(&self, entry: &CachedKey, engine: &Engine) {
-        match self.look_up(entry.digest, engine).await {
-            Ok(Some(_)) => {}
-            Ok(None) => self.keys.forget(&entry.digest),
-            Err(error) => {
-                tracing::debug!(%error, "an API key could not be looked up again");
-                self.keys.end_refresh(entry);
-            }
-        }
     }
 
     /// Waits for a turn if this address had many failures.
@@ -321,20 +237,7 @@ fn grant(request: &mut Request, entry: Arc<CachedKey>, permission: Permission, s
         let problem = Problem::new(Code::RateLimited, detail);
         return Access::Refused(problem.retry_after(wait.as_millis() as u64));
     }
-    if state.auth.keys.should_refresh(&entry) {
-        let (state, entry) = (state.clone(), entry.clone());
-        tokio::spawn(async move { state.auth.refresh(&entry, &state.engine).await });
-    }
-    if state.auth.keys.note_use(&entry) {
-        let state = state.clone();
-        tokio::spawn(async move {
-            tokio::time::sleep(USE_DELAY).await;
-            let used = state.auth.keys.take_used();
-            if let Err(error) = state.engine.record_use_of_api_keys(&used).await {
-                tracing::debug!(%error, "the use of API keys was not recorded");
-            }
-        });
-    }
+    note_use(&entry, state);
     request.extensions_mut().insert(entry);
     Access::Granted
 }
@@ -436,21 +339,6 @@ impl Caller {
             && (permission != Permission::AdministerServer || self.namespaces().is_none())
     }
 
-    /// Reports whether the caller may know of a bulk job. The deletion of a namespace is shown to its administrators only, because it
-    /// names a namespace that other callers may not know.
-    pub fn sees(&self, job: &BulkJob) -> bool {
-        match &job.spec.action {
-            BulkJobAction::DeleteNamespace { name } => {
-                self.may(Permission::Administer) && self.check_namespace(name).is_ok()
-            }
-            BulkJobAction::Cancel { .. }
-            | BulkJobAction::Replay
-            | BulkJobAction::Priority { .. }
-            | BulkJobAction::Reschedule { .. }
-            | BulkJobAction::Tags { .. } => true,
-        }
-    }
-
     /// Returns the options of webhooks.
     pub fn webhook_options(&self) -> &Arc<WebhookOptions> {
         &self.state.shared.webhooks
@@ -485,11 +373,6 @@ impl Caller {
             }
             Some(_) | None => Ok(()),
         }
-    }
-
-    /// Refuses a revoked key from now on.
-    pub fn forget_key(&self, key: &ApiKey) {
-        self.state.auth.forget(key);
     }
 
     /// Returns the source of a signal that this caller sends: the one it names, else itself. Only operators may name
@@ -528,15 +411,5 @@ mod tests {
         for wrong in ["", "Bearer", "Bearer ", "Basic abc", "abc"] {
             assert_eq!(key(wrong), None, "{wrong}");
         }
-    }
-
-    #[test]
-    fn an_administrators_key_is_long_and_hidden() {
-        let key = AdminKey::new("0123456789abcdef").expect("16 characters are enough");
-        assert!(!format!("{key:?}").contains("0123456789abcdef"));
-        assert!(AdminKey::new("0123456789abcde").is_err());
-        assert!(AdminKey::new("0123456789 abcdef").is_err());
-        let options = AuthOptions { admin_key: Some(key), ..AuthOptions::default() };
-        assert!(options.is_on() && !AuthOptions::default().is_on());
     }
 }

@@ -1,11 +1,11 @@
 //! The principal of a request: the holder of a key, with its role and its namespaces.
 
+use super::KeyId;
 use crate::wire::problem::{Code, Problem};
 use axum::http::HeaderMap;
-use selvedge_core::api_key::{ApiKey, ApiKeyId};
 use selvedge_core::name::NAME_LIMIT;
 use selvedge_core::{Name, Refusal, Role};
-use selvedge_engine::{Engine, Error, Namespace, Namespaces};
+use selvedge_engine::{Engine, Namespace, Namespaces};
 use std::sync::Arc;
 
 /// The namespace of callers that name none, if they may use all.
@@ -17,17 +17,17 @@ const POINTER: &str = "/headers/selvedge-namespace";
 /// The holder of a key.
 pub struct Principal {
     /// The id of the key; none for the administrator's key of the environment.
-    pub id: Option<ApiKeyId>,
+    pub id: Option<KeyId>,
     /// The name in events.
     pub name: Name,
     pub role: Role,
-    scope: Scope,
+    pub(super) scope: Scope,
     /// Names of the key whose namespaces do not exist, or are being deleted.
-    missing: Vec<Name>,
+    pub(super) missing: Vec<Name>,
 }
 
 /// The namespaces in which a role applies, as far as they exist.
-enum Scope {
+pub(super) enum Scope {
     Every,
     One(Namespace),
     /// Several namespaces, with their weights.
@@ -39,34 +39,6 @@ impl Principal {
     pub fn administrator() -> Principal {
         let (scope, missing) = (Scope::Every, Vec::new());
         Principal { id: None, name: Name::trusted("admin"), role: Role::Admin, scope, missing }
-    }
-
-    /// Returns the holder of a stored key.
-    pub async fn of(key: &ApiKey, engine: &Engine) -> Result<Principal, Error> {
-        let (mut members, mut missing) = (Vec::new(), Vec::new());
-        let names = key.namespaces.iter().filter(|_| !key.is_of_every_namespace());
-        for name in names {
-            match engine.known_namespace(name).await? {
-                Some(found) => members.push(found.with_actor(key.name.clone())),
-                None => missing.push(name.clone()),
-            }
-        }
-        let scope = match &members[..] {
-            _ if key.is_of_every_namespace() => Scope::Every,
-            [only] if missing.is_empty() => Scope::One(only.clone()),
-            several => {
-                let mut weighted = Vec::with_capacity(several.len());
-                for member in several {
-                    let settings = member.settings().await?;
-                    match settings.deletion {
-                        None => weighted.push((member.clone(), settings.weight.unwrap_or(1))),
-                        Some(_) => missing.push(member.name().clone()),
-                    }
-                }
-                Scope::Several(Arc::new(engine.namespaces(weighted)))
-            }
-        };
-        Ok(Principal { id: Some(key.id), name: key.name.clone(), role: key.role, scope, missing })
     }
 
     /// Reports whether another look at the store found the same: the same key, and the same weights.

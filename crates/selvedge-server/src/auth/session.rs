@@ -1,8 +1,8 @@
-//! Sessions of people in a browser: a signed cookie that stands for an API key.
+//! Sessions of people in a browser: a signed cookie that stands for a key.
 //!
 //! The cookie is `v2.<number>.<hidden digest of the key>.<expiry>.<namespace>.<code>`. The code authenticates the rest under a key
 //! that is derived from the root secret and the administrator's key, so every server that has both accepts it and none keeps
-//! it, and a copy of the store is not enough to make one. The digest of the API key is hidden with a random number under the same
+//! it, and a copy of the store is not enough to make one. The digest of the key is hidden with a random number under the same
 //! key, because the digest of a short key can be guessed. Each request looks the digest up like that of a key: a revoked or expired
 //! key ends its sessions, and the role is always the current one.
 //!
@@ -11,12 +11,11 @@
 
 use super::principal::unknown;
 use super::throttle::client_address;
-use super::{Connection, HEADER};
+use super::{Connection, HEADER, KeyDigest, KeyText};
 use crate::AppState;
 use crate::wire::problem::{Code, Problem};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
-use selvedge_core::api_key::{KeyDigest, KeyText};
 use selvedge_core::name::NAME_LIMIT;
 use selvedge_core::web_session::SessionKey;
 use selvedge_core::{Name, Timestamp};

@@ -1,11 +1,11 @@
-//! The page `/executions`: a list with filters that are part of its address, a selection, and the bulk jobs that run.
+//! The page `/executions`: a list with filters that are part of its address, a selection, and the jobs that run.
 
 use super::frame::layout::{Page, Viewer, heading};
 use super::parts::matches::{self, Matches};
 use super::parts::selection;
 use super::parts::{
     address, ago, bounded, chips, clipped, duration, empty, execution_link, executions_link, flow_link, icon,
-    short, state, tags, user_text, words,
+    job_progress, short, state, tags, user_text, words,
 };
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
@@ -135,8 +135,7 @@ pub async fn page(caller: Caller, mut query: Query) -> HandlerResult {
     let (views, next) = matches::search(&caller.namespace, &filter, after, PAGE).await?;
     let has_other_pages = cursor.is_some() || next.is_some();
     let total = Matches::count(&caller.namespace, &filter, views.len(), has_other_pages).await?;
-    let mut jobs = caller.namespace.bulk_jobs(None, selection::JOBS_READ).await?;
-    jobs.retain(|job| caller.sees(job));
+    let jobs = job_progress(&caller, now).await?;
 
     let may_operate = caller.may(Permission::Operate);
     let next = next.map(format_cursor);
@@ -150,7 +149,7 @@ pub async fn page(caller: Caller, mut query: Query) -> HandlerResult {
         (filters(&conditions))
         (chips(&conditions.removable(), "/executions"))
         @if conditions.has_span_of_errors() { p.faint { "Errors are searched in the last 24 hours, unless a time is chosen." } }
-        div #jobs data-live { (selection::jobs(&jobs, now, may_operate)) }
+        div #jobs data-live { (jobs) }
         section #list data-live aria-label="Executions" {
             @if !views.is_empty() { (table(&views, now, may_operate)) }
             @else if let Some(next) = &next { (matches::nothing_so_far(&conditions.address(&[("cursor", next)]))) }

@@ -6,7 +6,7 @@
 
 use super::MARK_NOTICED_MS;
 use crate::Error;
-use crate::namespace::creation::KeysOf;
+use crate::namespace::KeysOf;
 use crate::reconcilers::ReconcilerContext;
 use selvedge_core::bulk_job::{BulkJob, BulkJobAction, BulkJobState};
 use selvedge_core::filter::{Filter, Payloads};
@@ -134,7 +134,7 @@ async fn delete_others(context: &ReconcilerContext, job: &BulkJob) -> Result<u64
     Ok(deleted + context.store.delete_rest_of_namespace(namespace, PAGE).await?)
 }
 
-/// Removes the namespace from the API keys that have it, and revokes those that have no other. Keys that are newer than the job are of
+/// Removes the namespace from the keys that have it, and revokes those that have no other. Keys that are newer than the job are of
 /// a later namespace with the same name.
 async fn remove_from_keys(context: &ReconcilerContext, job: &BulkJob) -> Result<u64, Error> {
     let BulkJobAction::DeleteNamespace { name } = &job.spec.action else { return Ok(0) };

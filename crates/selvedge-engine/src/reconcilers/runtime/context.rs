@@ -6,16 +6,14 @@ use crate::commit::{Committer, new_task, receive};
 use crate::locking::lock;
 use crate::reconcilers::Tally;
 use crate::{Error, ServerDefaults};
-use selvedge_core::bulk_job::BulkJobId;
-use selvedge_core::inbox::InboxNumber;
-use selvedge_core::outbox::OutboxName;
+use selvedge_core::Rule;
 use selvedge_core::rules::timer::{FireTimer, Timer, TimerReply};
-use selvedge_core::{ExecutionId, FlowId, GateId, Rule};
 use selvedge_store::{DueRow, Error as StoreError, ReconcilerScope, Store};
+use std::any::TypeId;
 use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use uuid::Uuid;
 
 /// Everything that reconcilers work with.
 pub struct ReconcilerContext {
@@ -41,7 +39,7 @@ impl ReconcilerContext {
         self.run_for_each(
             rows,
             |row| self.scope.covers(row.namespace, &row.tags),
-            |row| RowId::Execution(row.execution),
+            |row| row.execution,
             |row| FireTimer { execution: row.execution, timer: what },
             |ticked| match ticked {
                 Ok(TimerReply::Fired) => Ok(true),
@@ -54,11 +52,11 @@ impl ReconcilerContext {
 
     /// Runs a rule for each row of any kind and counts the results. `covered` tests whether a row is in scope, `id`
     /// identifies it in the quarantine, and `done` reads the reply: true if the row was repaired, or the failure.
-    pub async fn run_for_each<T, R: Rule>(
+    pub async fn run_for_each<T, I: RowId, R: Rule>(
         &self,
         rows: Vec<T>,
         covered: impl Fn(&T) -> bool,
-        id: impl Fn(&T) -> RowId,
+        id: impl Fn(&T) -> I,
         rule: impl Fn(T) -> R,
         done: impl Fn(R::Reply) -> Result<bool, String>,
     ) -> Result<Tally, Error> {
@@ -69,7 +67,7 @@ impl ReconcilerContext {
             let id = id(&row);
             if !covered(&row) {
                 tally.filtered += 1;
-            } else if !self.quarantine.contains(id) {
+            } else if !self.quarantine.contains(&id) {
                 let (task, reply) = new_task(rule(row));
                 tasks.push(task);
                 replies.push((id, reply));
@@ -99,7 +97,7 @@ impl ReconcilerContext {
                 },
             };
             tally.errors += 1;
-            let pause = self.quarantine.add(id);
+            let pause = self.quarantine.add(&id);
             tracing::error!(?id, failure, ?pause, "a row cannot be reconciled; it is quarantined");
         }
         Ok(tally)
@@ -112,27 +110,27 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// The number of rows at which those whose pause is over are removed.
 const CAPACITY: usize = 10_000;
 
-/// A row that a reconciler works on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RowId {
-    Execution(ExecutionId),
-    Flow(FlowId),
-    Gate(GateId),
-    Outbox(OutboxName),
-    BulkJob(BulkJobId),
-    /// A schedule, by a hash of its name.
-    Schedule(Uuid),
-    Inbox(InboxNumber),
+/// The id of a row of any kind.
+pub trait RowId: Hash + Clone + std::fmt::Debug + 'static {}
+
+impl<T: Hash + Clone + std::fmt::Debug + 'static> RowId for T {}
+
+/// The quarantined rows, by a hash of their ids: the end of the pause, and its length.
+#[derive(Default)]
+pub struct Quarantine {
+    rows: Mutex<HashMap<u64, (Instant, Duration)>>,
+    hasher: RandomState,
 }
 
-/// The quarantined rows: the end of the pause, and its length.
-#[derive(Default)]
-pub struct Quarantine(Mutex<HashMap<RowId, (Instant, Duration)>>);
-
 impl Quarantine {
+    fn hash<I: RowId>(&self, id: &I) -> u64 {
+        self.hasher.hash_one((TypeId::of::<I>(), id))
+    }
+
     /// Quarantines a row; returns for how long.
-    pub fn add(&self, id: RowId) -> Duration {
-        let mut rows = lock(&self.0);
+    pub fn add<I: RowId>(&self, id: &I) -> Duration {
+        let id = self.hash(id);
+        let mut rows = lock(&self.rows);
         if rows.len() >= CAPACITY {
             let now = Instant::now();
             rows.retain(|_, (until, _)| *until > now);
@@ -143,8 +141,8 @@ impl Quarantine {
     }
 
     /// Reports whether a row is quarantined now.
-    pub fn contains(&self, id: RowId) -> bool {
-        lock(&self.0).get(&id).is_some_and(|(until, _)| *until > Instant::now())
+    pub fn contains<I: RowId>(&self, id: &I) -> bool {
+        lock(&self.rows).get(&self.hash(id)).is_some_and(|(until, _)| *until > Instant::now())
     }
 }
 
@@ -155,10 +153,10 @@ mod tests {
     #[test]
     fn a_row_that_keeps_failing_is_quarantined_longer_each_time() {
         let quarantine = Quarantine::default();
-        let id = RowId::Execution(ExecutionId(uuid::Uuid::from_u128(1)));
-        assert!(!quarantine.contains(id));
-        let pauses: Vec<u64> = (0..10).map(|_| quarantine.add(id).as_secs()).collect();
+        let id = selvedge_core::ExecutionId(uuid::Uuid::from_u128(1));
+        assert!(!quarantine.contains(&id));
+        let pauses: Vec<u64> = (0..10).map(|_| quarantine.add(&id).as_secs()).collect();
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]);
-        assert!(quarantine.contains(id));
+        assert!(quarantine.contains(&id));
     }
 }

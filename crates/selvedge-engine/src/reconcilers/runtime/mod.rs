@@ -3,5 +3,5 @@
 mod context;
 mod supervisor;
 
-pub use context::{ReconcilerContext, RowId};
+pub use context::ReconcilerContext;
 pub use supervisor::{Aborted, ReconcilerStatus, Supervisor};

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::namespace::gates::adoption::adopt_active;
-use crate::reconcilers::runtime::{ReconcilerContext, RowId};
+use crate::reconcilers::runtime::ReconcilerContext;
 use crate::reconcilers::{PAGE, PAGES, Reconciler, Tally};
 use async_trait::async_trait;
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
@@ -98,7 +98,7 @@ async fn release(context: &ReconcilerContext, gates: Vec<Gate>) -> Result<Tally,
         .run_for_each(
             gates,
             |gate| covers(context, gate),
-            |gate: &Gate| RowId::Gate(gate.id()),
+            |gate: &Gate| gate.id(),
             |gate| CheckGate { stopped: gate.state.stops, gate: gate.name, now: false },
             |looked_at| Ok(looked_at.released > 0 || looked_at.goes_on),
         )
@@ -119,7 +119,7 @@ async fn stop_active(context: &ReconcilerContext, gate: &Gate) -> Result<Tally, 
             .run_for_each(
                 drawing,
                 |_| true,
-                |row| RowId::Execution(row.id),
+                |row| row.id,
                 |row| Breach { execution: row.id, gate: gate.name.clone() },
                 |stopped| stopped.map_err(|refusal| refusal.to_string()),
             )

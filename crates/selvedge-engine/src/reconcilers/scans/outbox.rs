@@ -2,7 +2,7 @@
 //! faster; these scans find what a crash left.
 
 use crate::Error;
-use crate::reconcilers::runtime::{ReconcilerContext, RowId};
+use crate::reconcilers::runtime::ReconcilerContext;
 use crate::reconcilers::{PAGE, PAGES, Reconciler, Tally};
 use async_trait::async_trait;
 use selvedge_core::Timestamp;
@@ -68,7 +68,7 @@ impl Reconciler for OutboxScan {
 impl OutboxScan {
     async fn dispatch(&self, context: &ReconcilerContext, rows: Vec<OutboxRow>) -> Result<Tally, Error> {
         let covered = |row: &OutboxRow| context.scope.covers(row.namespace, &row.tags);
-        let id = |row: &OutboxRow| RowId::Outbox(row.name);
+        let id = |row: &OutboxRow| row.name;
         let dispatch = |row: OutboxRow| Dispatch { row, only_close: self.only_close };
         context
             .run_for_each(rows, covered, id, dispatch, |dispatched| match dispatched {
@@ -94,7 +94,7 @@ async fn settle(context: &ReconcilerContext, stale_ms: i64) -> Result<Tally, Err
             .run_for_each(
                 flows,
                 |flow| context.scope.covers(flow.namespace, &flow.tags),
-                |flow| RowId::Flow(flow.flow),
+                |flow| flow.flow,
                 |flow| SettleFlow { flow: flow.flow },
                 |settled| Ok(settled.is_some()),
             )

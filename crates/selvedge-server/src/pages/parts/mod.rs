@@ -3,7 +3,9 @@
 pub mod actions;
 pub mod again;
 pub mod answer;
+pub mod api_keys;
 pub mod attention;
+mod bulk_jobs;
 pub mod chart;
 pub mod forms;
 pub mod gantt;
@@ -15,6 +17,8 @@ pub mod scrubber;
 pub mod selection;
 pub mod terminal;
 pub mod timeline;
+
+pub use bulk_jobs::progress as job_progress;
 
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
