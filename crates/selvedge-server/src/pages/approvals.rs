@@ -3,6 +3,7 @@
 use super::frame::layout::{Page, Viewer, heading};
 use super::parts::answer::{self, confirmation, further_lines, headline};
 use super::parts::forms::call_button;
+use super::parts::table::table_of;
 use super::parts::{address, ago, empty, execution_link, labelled_state, maybe_ago, pager, user_text};
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
@@ -155,29 +156,24 @@ fn answers(waitpoint: &Waitpoint) -> Markup {
 }
 
 fn table(waitpoints: &[Waitpoint], now: Timestamp) -> Markup {
-    html! {
-        div.table {
-            table {
-                thead { tr { th { "Question" } th { "State" } th { "Asked" } th { "Execution" } th { "Since" } th { "Expires" } } }
-                tbody {
-                    @for waitpoint in waitpoints {
-                        @let state = match waitpoint.state_at(now) {
-                            WaitpointStateName::Open => (StateName::Waiting, "open"),
-                            WaitpointStateName::Delivered => (StateName::Completed, "answered"),
-                            WaitpointStateName::Expired => (StateName::Expired, "expired"),
-                            WaitpointStateName::Revoked => (StateName::Cancelled, "revoked"),
-                        };
-                        tr {
-                            td { (user_text(&headline(waitpoint))) }
-                            td { (labelled_state(state.0, state.1)) }
-                            td { (user_text(&waitpoint.source)) }
-                            td.id { (execution_link(waitpoint.execution)) }
-                            td.nowrap { (ago(waitpoint.created_at, now)) }
-                            td.nowrap { (maybe_ago(waitpoint.expires_at, now)) }
-                        }
-                    }
-                }
+    let columns = html! { th { "Question" } th { "State" } th { "Asked" } th { "Execution" } th { "Since" } th { "Expires" } };
+    let rows = html! {
+        @for waitpoint in waitpoints {
+            @let state = match waitpoint.state_at(now) {
+                WaitpointStateName::Open => (StateName::Waiting, "open"),
+                WaitpointStateName::Delivered => (StateName::Completed, "answered"),
+                WaitpointStateName::Expired => (StateName::Expired, "expired"),
+                WaitpointStateName::Revoked => (StateName::Cancelled, "revoked"),
+            };
+            tr {
+                td { (user_text(&headline(waitpoint))) }
+                td { (labelled_state(state.0, state.1)) }
+                td { (user_text(&waitpoint.source)) }
+                td.id { (execution_link(waitpoint.execution)) }
+                td.nowrap { (ago(waitpoint.created_at, now)) }
+                td.nowrap { (maybe_ago(waitpoint.expires_at, now)) }
             }
         }
-    }
+    };
+    table_of(columns, rows)
 }

@@ -3,6 +3,7 @@
 use super::frame::assets::EXECUTION_SCRIPT;
 use super::frame::layout::{Page, Viewer, heading};
 use super::parts::payload::payload;
+use super::parts::table::table_of;
 use super::parts::terminal::without_codes;
 use super::parts::timeline::{Life, state_of_attempt};
 use super::parts::{
@@ -267,26 +268,26 @@ fn frame_table(frames: &[Frame]) -> Markup {
 
 fn attempt_table(attempts: &[Attempt], now: Timestamp) -> Markup {
     let shown = attempts.iter().rev().take(ATTEMPTS_MAX);
-    html! {
-        div.table {
-            table {
-                thead { tr { th.number { "Attempt" } th { "Outcome" } th { "Worker" } th { "Started" } th.number { "Took" } th { "Error" } } }
-                tbody {
-                    @for attempt in shown {
-                        @let outcome = attempt.outcome.unwrap_or("running");
-                        @let ended = attempt.ended_at.unwrap_or(now);
-                        tr {
-                            td.number { (attempt.lease.attempt()) }
-                            td { (labelled_state(state_of_attempt(outcome), &words(outcome))) }
-                            td { (user_text(&attempt.lease.worker)) span.more.user-text { (attempt.lease.instance) } }
-                            td.nowrap { (ago(attempt.started_at, now)) }
-                            td.number.nowrap { (duration(ended.ms_since(attempt.started_at))) }
-                            td { @if let Some(error) = &attempt.error { span.clip.wide.user-text title=(clipped(&error.message, DATA_MAX)) { (clipped(headline(&error.message), DATA_MAX)) } } }
-                        }
-                    }
-                }
+    let columns = html! {
+        th.number { "Attempt" } th { "Outcome" } th { "Worker" } th { "Started" } th.number { "Took" }
+        th { "Error" }
+    };
+    let rows = html! {
+        @for attempt in shown {
+            @let outcome = attempt.outcome.unwrap_or("running");
+            @let ended = attempt.ended_at.unwrap_or(now);
+            tr {
+                td.number { (attempt.lease.attempt()) }
+                td { (labelled_state(state_of_attempt(outcome), &words(outcome))) }
+                td { (user_text(&attempt.lease.worker)) span.more.user-text { (attempt.lease.instance) } }
+                td.nowrap { (ago(attempt.started_at, now)) }
+                td.number.nowrap { (duration(ended.ms_since(attempt.started_at))) }
+                td { @if let Some(error) = &attempt.error { span.clip.wide.user-text title=(clipped(&error.message, DATA_MAX)) { (clipped(headline(&error.message), DATA_MAX)) } } }
             }
         }
+    };
+    html! {
+        (table_of(columns, rows))
         @if attempts.len() > ATTEMPTS_MAX { p.faint { "The newest " (ATTEMPTS_MAX) " of " (attempts.len()) " attempts." } }
     }
 }
@@ -304,23 +305,18 @@ fn time_of_day(at: Timestamp) -> String {
 
 fn event_table(events: &[PublicEvent], now: Timestamp) -> Markup {
     let shown = events.iter().rev().take(RECORDS_MAX as usize);
-    html! {
-        div.table {
-            table {
-                thead { tr { th { "When" } th { "Event" } th { "Actor" } th { "Data" } } }
-                tbody {
-                    @for event in shown {
-                        tr {
-                            td.nowrap { (ago(event.at, now)) }
-                            td.nowrap { (words(event.kind)) }
-                            td { @if let Some(actor) = &event.actor { (user_text(actor)) } }
-                            td { (event_data(event)) }
-                        }
-                    }
-                }
+    let columns = html! { th { "When" } th { "Event" } th { "Actor" } th { "Data" } };
+    let rows = html! {
+        @for event in shown {
+            tr {
+                td.nowrap { (ago(event.at, now)) }
+                td.nowrap { (words(event.kind)) }
+                td { @if let Some(actor) = &event.actor { (user_text(actor)) } }
+                td { (event_data(event)) }
             }
         }
-    }
+    };
+    table_of(columns, rows)
 }
 
 /// Shows the data of an event in one line.

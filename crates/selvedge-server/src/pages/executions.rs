@@ -3,6 +3,7 @@
 use super::frame::layout::{Page, Viewer, heading};
 use super::parts::matches::{self, Matches};
 use super::parts::selection;
+use super::parts::table::table_of;
 use super::parts::{
     address, ago, bounded, chips, clipped, duration, empty, execution_link, executions_link, flow_link, icon,
     job_progress, short, state, tags, user_text, words,
@@ -299,40 +300,33 @@ fn nothing(conditions: &Conditions, is_later_page: bool) -> Markup {
 }
 
 fn table(views: &[View], now: Timestamp, may_operate: bool) -> Markup {
-    html! {
-        div.table {
-            table {
-                thead {
-                    tr {
-                        @if may_operate { th.needs-script { input type="checkbox" data-every aria-label="Select all of this page"; } }
-                        th { "Execution" } th { "State" } th { "Kind" } th { "Lane" } th { "Flow" }
-                        th.number { "Attempts" } th { "Submitted" } th.number { "Took" } th { "Tags" }
+    let columns = html! {
+        @if may_operate { th.needs-script { input type="checkbox" data-every aria-label="Select all of this page"; } }
+        th { "Execution" } th { "State" } th { "Kind" } th { "Lane" } th { "Flow" } th.number { "Attempts" }
+        th { "Submitted" } th.number { "Took" } th { "Tags" }
+    };
+    let rows = html! {
+        @for view in views {
+            @let row = &view.stored.execution;
+            tr {
+                @if may_operate {
+                    td.needs-script {
+                        input type="checkbox" name="ids" value=(row.id) aria-label=(format!("Select {}", row.id));
                     }
                 }
-                tbody {
-                    @for view in views {
-                        @let row = &view.stored.execution;
-                        tr {
-                            @if may_operate {
-                                td.needs-script {
-                                    input type="checkbox" name="ids" value=(row.id) aria-label=(format!("Select {}", row.id));
-                                }
-                            }
-                            td.id { (execution_link(row.id)) }
-                            td { (state(view.state())) (addition(view)) }
-                            td { (user_text(&view.class.kind)) }
-                            td { a href=(executions_link(&[("lane", &view.class.lane)])) { (user_text(&view.class.lane)) } }
-                            td.id { @if let Some(flow) = row.flow { (flow_link(flow)) } }
-                            td.number { (row.epoch) }
-                            td.nowrap { (ago(row.submitted_at, now)) }
-                            td.number.nowrap { (took(view, now)) }
-                            td { (tags(&row.tags)) }
-                        }
-                    }
-                }
+                td.id { (execution_link(row.id)) }
+                td { (state(view.state())) (addition(view)) }
+                td { (user_text(&view.class.kind)) }
+                td { a href=(executions_link(&[("lane", &view.class.lane)])) { (user_text(&view.class.lane)) } }
+                td.id { @if let Some(flow) = row.flow { (flow_link(flow)) } }
+                td.number { (row.epoch) }
+                td.nowrap { (ago(row.submitted_at, now)) }
+                td.number.nowrap { (took(view, now)) }
+                td { (tags(&row.tags)) }
             }
         }
-    }
+    };
+    table_of(columns, rows)
 }
 
 /// Lists executions in few columns.
@@ -340,25 +334,21 @@ pub fn compact_table(views: &[View], now: Timestamp) -> Markup {
     if views.is_empty() {
         return empty("No executions yet", html! {});
     }
-    html! {
-        div.table {
-            table {
-                thead { tr { th { "Execution" } th { "State" } th { "Kind" } th { "Submitted" } th.number { "Took" } } }
-                tbody {
-                    @for view in views {
-                        @let row = &view.stored.execution;
-                        tr {
-                            td.id { (execution_link(row.id)) }
-                            td { (state(view.state())) (addition(view)) }
-                            td { (user_text(&view.class.kind)) }
-                            td.nowrap { (ago(row.submitted_at, now)) }
-                            td.number.nowrap { (took(view, now)) }
-                        }
-                    }
-                }
+    let columns =
+        html! { th { "Execution" } th { "State" } th { "Kind" } th { "Submitted" } th.number { "Took" } };
+    let rows = html! {
+        @for view in views {
+            @let row = &view.stored.execution;
+            tr {
+                td.id { (execution_link(row.id)) }
+                td { (state(view.state())) (addition(view)) }
+                td { (user_text(&view.class.kind)) }
+                td.nowrap { (ago(row.submitted_at, now)) }
+                td.number.nowrap { (took(view, now)) }
             }
         }
-    }
+    };
+    table_of(columns, rows)
 }
 
 /// Shows what belongs to the state: the worker, the gate, the condition or the error.

@@ -5,6 +5,7 @@ use super::frame::assets::FLOW_SCRIPT;
 use super::frame::layout::{Page, Viewer, heading, redirect, rendered};
 use super::parts::gantt;
 use super::parts::scrubber::{MEMBERS_MAX, Scrubber, Wish};
+use super::parts::table::table_of;
 use super::parts::{
     address, duration, execution_link, executions_link, flow_state, kept_until, maybe_ago, moment, state,
     tags, user_text,
@@ -220,34 +221,29 @@ fn facts(flow: &Flow, shown: &Shown, now: Timestamp) -> Markup {
 /// Lists the nodes with their joins: the graph for screen readers, and for flows that are too large to draw.
 fn table(graph: &FlowGraph) -> Markup {
     let groups: HashMap<&str, _> = graph.groups.iter().map(|group| (group.node.as_str(), group)).collect();
-    html! {
-        div.table {
-            table {
-                thead {
-                    tr {
-                        th { "Node" } th { "Execution" } th { "State" } th { "Join" } th.number { "Holds" }
-                        th.number { "Pending" } th.number { "Dead" } th { "Decision" }
+    let columns = html! {
+        th { "Node" } th { "Execution" } th { "State" } th { "Join" } th.number { "Holds" }
+        th.number { "Pending" } th.number { "Dead" } th { "Decision" }
+    };
+    let rows = html! {
+        @for node in graph.nodes.iter().take(NODES_MAX) {
+            tr {
+                td { (user_text(&node.name)) }
+                td.id { (execution_link(node.execution)) }
+                td { (state(node.state)) }
+                @match groups.get(node.name.as_str()) {
+                    Some(group) => {
+                        td.nowrap { (policy(group.policy)) }
+                        td.number { (group.holds) } td.number { (group.pending) } td.number { (group.dead) }
+                        td { (group.decision.as_str()) }
                     }
-                }
-                tbody {
-                    @for node in graph.nodes.iter().take(NODES_MAX) {
-                        tr {
-                            td { (user_text(&node.name)) }
-                            td.id { (execution_link(node.execution)) }
-                            td { (state(node.state)) }
-                            @match groups.get(node.name.as_str()) {
-                                Some(group) => {
-                                    td.nowrap { (policy(group.policy)) }
-                                    td.number { (group.holds) } td.number { (group.pending) } td.number { (group.dead) }
-                                    td { (group.decision.as_str()) }
-                                }
-                                None => td.faint colspan="5" { "starts the flow" }
-                            }
-                        }
-                    }
+                    None => td.faint colspan="5" { "starts the flow" }
                 }
             }
         }
+    };
+    html! {
+        (table_of(columns, rows))
         @if graph.nodes.len() > NODES_MAX { p.faint { "The first " (NODES_MAX) " of " (graph.nodes.len()) " nodes." } }
     }
 }

@@ -1,6 +1,7 @@
 //! The page `/flows`: the list of flows.
 
 use super::frame::layout::{Page, Viewer, heading};
+use super::parts::table::table_of;
 use super::parts::{address, ago, duration, empty, flow_link, flow_state, labelled_state, pager, user_text};
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
@@ -68,25 +69,23 @@ pub fn table(flows: &[FlowView], now: Timestamp) -> Markup {
     if flows.is_empty() {
         return empty("No flows", html! { p { "Submit one with " code { "POST /v1/flows" } "." } });
     }
-    html! {
-        div.table {
-            table {
-                thead { tr { th { "Flow" } th { "Name" } th { "State" } th { "Executions" } th { "Submitted" } th.number { "Took" } } }
-                tbody {
-                    @for FlowView { flow, .. } in flows {
-                        tr {
-                            td.id { (flow_link(flow.id)) }
-                            td { @if let Some(name) = &flow.name { (user_text(name)) } }
-                            td { (flow_state(flow.state)) }
-                            td { (counts(&flow.counts)) }
-                            td.nowrap { (ago(flow.submitted_at, now)) }
-                            td.number.nowrap { (duration(flow.ended_at.unwrap_or(now).ms_since(flow.submitted_at))) }
-                        }
-                    }
-                }
+    let columns = html! {
+        th { "Flow" } th { "Name" } th { "State" } th { "Executions" } th { "Submitted" }
+        th.number { "Took" }
+    };
+    let rows = html! {
+        @for FlowView { flow, .. } in flows {
+            tr {
+                td.id { (flow_link(flow.id)) }
+                td { @if let Some(name) = &flow.name { (user_text(name)) } }
+                td { (flow_state(flow.state)) }
+                td { (counts(&flow.counts)) }
+                td.nowrap { (ago(flow.submitted_at, now)) }
+                td.number.nowrap { (duration(flow.ended_at.unwrap_or(now).ms_since(flow.submitted_at))) }
             }
         }
-    }
+    };
+    table_of(columns, rows)
 }
 
 /// Shows how many members are in each state, those with none left out.

@@ -7,6 +7,7 @@ use super::parts::forms::{
     Dialog, call_button, change_button, create_button, duration_field, duration_text, limit_field,
     name_field, weight_field,
 };
+use super::parts::table::{actions_column, table_of};
 use super::parts::{
     COUNT_MAX, address, bounded, duration, empty, executions_link, labelled_state, name_pager, path_part,
     user_text,
@@ -76,19 +77,11 @@ pub fn lane_state(state: LaneState) -> Markup {
 }
 
 fn lane_table(lanes: &[GateView], now: Timestamp, may_operate: bool) -> Markup {
-    html! {
-        div.table {
-            table {
-                thead {
-                    tr {
-                        th { "Lane" } th { "State" } th.number { "Waiting" } th.number { "Active" } th { "Concurrency" } th { "Rate" }
-                        th.number { "Weight" } @if may_operate { th { span.visually-hidden { "Actions" } } }
-                    }
-                }
-                tbody { @for lane in lanes { (lane_row(lane, now, may_operate)) } }
-            }
-        }
-    }
+    let columns = html! {
+        th { "Lane" } th { "State" } th.number { "Waiting" } th.number { "Active" } th { "Concurrency" }
+        th { "Rate" } th.number { "Weight" } @if may_operate { (actions_column()) }
+    };
+    table_of(columns, html! { @for lane in lanes { (lane_row(lane, now, may_operate)) } })
 }
 
 fn lane_row(lane: &GateView, now: Timestamp, may_operate: bool) -> Markup {
@@ -134,31 +127,24 @@ fn lane_actions(name: &Name, config: &Config, is_configured: bool) -> Markup {
 }
 
 fn quota_table(quotas: &[GateView], now: Timestamp, may_operate: bool) -> Markup {
-    html! {
-        div.table {
-            table {
-                thead {
-                    tr {
-                        th { "Quota" } th.number { "Active" } th.number { "Held" } th { "Concurrency" } th { "Rate" }
-                        @if may_operate { th { span.visually-hidden { "Actions" } } }
-                    }
-                }
-                tbody {
-                    @for quota in quotas {
-                        @let config = quota.gate.config.clone().unwrap_or_default();
-                        tr {
-                            td { (user_text(&quota.gate.name.name)) }
-                            td.number { (quota.active) }
-                            td.number { (bounded(quota.waiting, quota.waiting >= COUNT_MAX)) }
-                            td { (concurrency(&config, quota.active)) }
-                            td.nowrap { (rate(&quota.gate, &config, now)) }
-                            @if may_operate { td { div.row-actions { (quota_actions(&quota.gate.name.name, &config)) } } }
-                        }
-                    }
-                }
+    let columns = html! {
+        th { "Quota" } th.number { "Active" } th.number { "Held" } th { "Concurrency" } th { "Rate" }
+        @if may_operate { (actions_column()) }
+    };
+    let rows = html! {
+        @for quota in quotas {
+            @let config = quota.gate.config.clone().unwrap_or_default();
+            tr {
+                td { (user_text(&quota.gate.name.name)) }
+                td.number { (quota.active) }
+                td.number { (bounded(quota.waiting, quota.waiting >= COUNT_MAX)) }
+                td { (concurrency(&config, quota.active)) }
+                td.nowrap { (rate(&quota.gate, &config, now)) }
+                @if may_operate { td { div.row-actions { (quota_actions(&quota.gate.name.name, &config)) } } }
             }
         }
-    }
+    };
+    table_of(columns, rows)
 }
 
 fn quota_actions(name: &Name, config: &Config) -> Markup {

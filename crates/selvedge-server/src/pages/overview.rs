@@ -5,6 +5,7 @@ use super::parts::attention;
 use super::parts::chart::{Curve, chart, count, milliseconds, sparkline};
 use super::parts::minutes::{LastHour, Minutes, ended};
 use super::parts::overview_data::OverviewData;
+use super::parts::table::table_of;
 use super::parts::{
     COUNT_MAX, bounded, duration, empty, executions_link, labelled_state, number, state, user_text,
 };
@@ -184,19 +185,14 @@ fn lane_table(data: &OverviewData) -> Markup {
     if data.lanes.is_empty() {
         return empty("No lanes yet", html! { p { "A lane appears with its first execution." } });
     }
+    let columns = html! {
+        th { "Lane" } th { "State" } th.number { "Waiting" } th.number { "Active" } th { "Ended per minute" }
+        th.number { "Ended" } th.number { "Failed" } th.number { "Wait p50" } th.number { "Wait p99" }
+        th.number { "Run p50" } th.number { "Run p99" }
+    };
+    let rows = html! { @for lane in &data.lanes { (lane_row(lane, &data.hour)) } };
     html! {
-        div.table {
-            table {
-                thead {
-                    tr {
-                        th { "Lane" } th { "State" } th.number { "Waiting" } th.number { "Active" }
-                        th { "Ended per minute" } th.number { "Ended" } th.number { "Failed" }
-                        th.number { "Wait p50" } th.number { "Wait p99" } th.number { "Run p50" } th.number { "Run p99" }
-                    }
-                }
-                tbody { @for lane in &data.lanes { (lane_row(lane, &data.hour)) } }
-            }
-        }
+        (table_of(columns, rows))
         p.faint {
             "Counts and times are those of the last hour."
             @if data.lanes_left_out > 0 { " " (number(data.lanes_left_out as u64)) " lanes with fewer executions are not listed." }

@@ -2,6 +2,7 @@
 
 use super::frame::layout::{Page, Viewer, heading};
 use super::parts::payload::payload;
+use super::parts::table::table_of;
 use super::parts::{ago, duration, empty, path_part, user_text};
 use super::schedules::{actions, dialog, run_result, schedule_state, timing};
 use crate::auth::Caller;
@@ -74,18 +75,13 @@ fn next_times(schedule: &Schedule, now: Timestamp) -> Markup {
         let at = jiff::Timestamp::from_millisecond(at.millis()).ok()?;
         Some(at.to_zoned(zone.clone()?).strftime("%a %Y-%m-%d %H:%M %Z").to_string())
     };
-    html! {
-        div.table {
-            table {
-                thead { tr { th { "In" } th { "Time, UTC" } @if zone.is_some() { th { "Local time" } } } }
-                tbody {
-                    @for at in schedule.next_times(now, NEXT_SHOWN) {
-                        tr { td.nowrap { (ago(at, now)) } td.nowrap { (minute(at)) } @if let Some(local) = local(at) { td.nowrap { (local) } } }
-                    }
-                }
-            }
+    let columns = html! { th { "In" } th { "Time, UTC" } @if zone.is_some() { th { "Local time" } } };
+    let rows = html! {
+        @for at in schedule.next_times(now, NEXT_SHOWN) {
+            tr { td.nowrap { (ago(at, now)) } td.nowrap { (minute(at)) } @if let Some(local) = local(at) { td.nowrap { (local) } } }
         }
-    }
+    };
+    table_of(columns, rows)
 }
 
 /// Shows a time, without seconds if they are zero.
@@ -102,23 +98,18 @@ fn run_table(runs: &[RunView], now: Timestamp) -> Markup {
             html! { p { "The first one starts at the next time, or with “Run now”." } },
         );
     }
-    html! {
-        div.table {
-            table {
-                thead { tr { th { "Time" } th { "Started" } th { "State" } th { "By" } } }
-                tbody {
-                    @for view in runs {
-                        tr {
-                            td.nowrap { (ago(view.run.at, now)) }
-                            td { (run_result(&view.run)) }
-                            td { @if let Some((state, _)) = view.state { (super::parts::words(state)) } }
-                            td { @if view.run.manual { "a person" } @else { "the schedule" } }
-                        }
-                    }
-                }
+    let columns = html! { th { "Time" } th { "Started" } th { "State" } th { "By" } };
+    let rows = html! {
+        @for view in runs {
+            tr {
+                td.nowrap { (ago(view.run.at, now)) }
+                td { (run_result(&view.run)) }
+                td { @if let Some((state, _)) = view.state { (super::parts::words(state)) } }
+                td { @if view.run.manual { "a person" } @else { "the schedule" } }
             }
         }
-    }
+    };
+    table_of(columns, rows)
 }
 
 #[cfg(test)]

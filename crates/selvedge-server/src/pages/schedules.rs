@@ -7,6 +7,7 @@ use super::parts::forms::{
     name_field,
 };
 use super::parts::payload::indented;
+use super::parts::table::{actions_column, table_of};
 use super::parts::{address, duration, empty, labelled_state, maybe_ago, name_pager, path_part, user_text};
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
@@ -52,20 +53,12 @@ pub async fn page(caller: Caller, mut query: Query) -> HandlerResult {
 }
 
 fn table(schedules: &[Schedule], now: Timestamp, may_operate: bool) -> Markup {
-    html! {
-        div.table {
-            table {
-                thead {
-                    tr {
-                        th { "Schedule" } th { "State" } th { "Times" } th { "Submits" } th { "Next" } th { "Last run" }
-                        th.number { "Fired" } th.number { "Skipped" } th.number { "Refused" }
-                        @if may_operate { th { span.visually-hidden { "Actions" } } }
-                    }
-                }
-                tbody { @for schedule in schedules { (row(schedule, now, may_operate)) } }
-            }
-        }
-    }
+    let columns = html! {
+        th { "Schedule" } th { "State" } th { "Times" } th { "Submits" } th { "Next" } th { "Last run" }
+        th.number { "Fired" } th.number { "Skipped" } th.number { "Refused" }
+        @if may_operate { (actions_column()) }
+    };
+    table_of(columns, html! { @for schedule in schedules { (row(schedule, now, may_operate)) } })
 }
 
 fn row(schedule: &Schedule, now: Timestamp, may_operate: bool) -> Markup {

@@ -6,6 +6,7 @@ use super::parts::forms::{
     Dialog, change_button, create_button, duration_field, duration_text, name_field, period_field,
     weight_field,
 };
+use super::parts::table::{actions_column, table_of};
 use super::parts::{address, ago, duration, empty, labelled_state, maybe_ago, moment, path_part, user_text};
 use super::parts::{api_keys, attention};
 use crate::auth::Caller;
@@ -164,6 +165,22 @@ async fn waitpoint_keys(caller: &Caller, now: Timestamp) -> Result<Markup, Probl
     let keys = caller.namespace.engine().token_keys().await?;
     let dialog =
         Dialog::new("rotate-dialog", "Rotate the waitpoint keys", "POST /v1/admin/waitpoint-keys/rotate");
+    let columns = html! { th { "Key" } th { "State" } th { "Created" } th { "Valid until" } };
+    let rows = html! {
+        @for key in &keys {
+            @let (state, label) = match key.retires_at {
+                None => (StateName::Active, "signs new tokens"),
+                Some(at) if at > now => (StateName::Delayed, "still accepted"),
+                Some(_) => (StateName::Expired, "no longer accepted"),
+            };
+            tr {
+                td.id { (key.id) }
+                td { (labelled_state(state, label)) }
+                td.nowrap { (ago(key.created_at, now)) }
+                td.nowrap { (maybe_ago(key.retires_at, now)) }
+            }
+        }
+    };
     Ok(html! {
         section aria-labelledby="waitpoint-keys-title" {
             div.heading { h2 #waitpoint-keys-title { "Waitpoint keys" } (create_button("rotate-dialog", "Rotate")) }
@@ -171,26 +188,7 @@ async fn waitpoint_keys(caller: &Caller, now: Timestamp) -> Result<Markup, Probl
             div #keys-list data-live {
                 @if keys.is_empty() { (empty("No key yet", html! { p { "The first one is made with the first waitpoint." } })) }
                 @else {
-                    div.table {
-                        table {
-                            thead { tr { th { "Key" } th { "State" } th { "Created" } th { "Valid until" } } }
-                            tbody {
-                                @for key in &keys {
-                                    @let (state, label) = match key.retires_at {
-                                        None => (StateName::Active, "signs new tokens"),
-                                        Some(at) if at > now => (StateName::Delayed, "still accepted"),
-                                        Some(_) => (StateName::Expired, "no longer accepted"),
-                                    };
-                                    tr {
-                                        td.id { (key.id) }
-                                        td { (labelled_state(state, label)) }
-                                        td.nowrap { (ago(key.created_at, now)) }
-                                        td.nowrap { (maybe_ago(key.retires_at, now)) }
-                                    }
-                                }
-                            }
-                        }
-                    }
+                    (table_of(columns, rows))
                 }
             }
         }
@@ -239,28 +237,26 @@ async fn namespaces(caller: &Caller) -> Result<Markup, Problem> {
 
 fn namespace_table(found: &[(Name, NamespaceSettings)]) -> Markup {
     let maybe = |ms: Option<i64>, none: &str| ms.map_or_else(|| none.to_owned(), duration);
-    html! {
-        div.table {
-            table {
-                thead { tr { th { "Namespace" } th { "State" } th { "Retention" } th { "Timeout of suspensions" } th.number { "Weight" } th { span.visually-hidden { "Actions" } } } }
-                tbody {
-                    @for (name, settings) in found {
-                        tr {
-                            td { (user_text(name)) }
-                            td {
-                                @if settings.deletion.is_some() { (labelled_state(StateName::Cancelled, "being deleted")) }
-                                @else { (labelled_state(StateName::Active, "active")) }
-                            }
-                            td.nowrap { (maybe(settings.retention_ms, "as the server")) }
-                            td.nowrap { (maybe(settings.suspension_timeout_ms, "none")) }
-                            td.number { (settings.weight.unwrap_or(1)) }
-                            td { @if settings.deletion.is_none() { (change_namespace(name, settings)) } }
-                        }
-                    }
+    let columns = html! {
+        th { "Namespace" } th { "State" } th { "Retention" } th { "Timeout of suspensions" }
+        th.number { "Weight" } (actions_column())
+    };
+    let rows = html! {
+        @for (name, settings) in found {
+            tr {
+                td { (user_text(name)) }
+                td {
+                    @if settings.deletion.is_some() { (labelled_state(StateName::Cancelled, "being deleted")) }
+                    @else { (labelled_state(StateName::Active, "active")) }
                 }
+                td.nowrap { (maybe(settings.retention_ms, "as the server")) }
+                td.nowrap { (maybe(settings.suspension_timeout_ms, "none")) }
+                td.number { (settings.weight.unwrap_or(1)) }
+                td { @if settings.deletion.is_none() { (change_namespace(name, settings)) } }
             }
         }
-    }
+    };
+    table_of(columns, rows)
 }
 
 fn change_namespace(name: &Name, settings: &NamespaceSettings) -> Markup {

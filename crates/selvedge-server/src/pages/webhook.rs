@@ -3,6 +3,7 @@
 use super::frame::layout::{Page, Viewer, heading};
 use super::parts::actions::simple;
 use super::parts::forms::{Dialog, call_button, period_field};
+use super::parts::table::{actions_column, table_of};
 use super::parts::{
     address, ago, empty, execution_link, labelled_state, maybe_ago, number, pager, path_part, user_text,
 };
@@ -122,36 +123,29 @@ fn rotation(path: &str) -> Markup {
 }
 
 fn delivery_table(deliveries: &[Delivery], path: &str, now: Timestamp, may_operate: bool) -> Markup {
-    html! {
-        div.table {
-            table {
-                thead {
-                    tr {
-                        th { "Event" } th { "State" } th { "Execution" } th { "When" } th.number { "Failures" } th { "Answer" } th { "Next try" }
-                        @if may_operate { th { span.visually-hidden { "Actions" } } }
-                    }
+    let columns = html! {
+        th { "Event" } th { "State" } th { "Execution" } th { "When" } th.number { "Failures" }
+        th { "Answer" } th { "Next try" } @if may_operate { (actions_column()) }
+    };
+    let rows = html! {
+        @for delivery in deliveries {
+            @let detail = &delivery.detail;
+            tr {
+                td.nowrap { (user_text(&detail.kind)) }
+                td { (delivery_state(delivery.state)) }
+                td.id { @if let Some(id) = detail.execution { (execution_link(id)) } }
+                td.nowrap { (ago(detail.event_at, now)) }
+                td.number { (detail.attempts) }
+                td {
+                    @if let Some(status) = detail.status { "status " (status) " " }
+                    @if let Some(error) = &detail.error { span.clip.user-text title=(error) { (error) } }
                 }
-                tbody {
-                    @for delivery in deliveries {
-                        @let detail = &delivery.detail;
-                        tr {
-                            td.nowrap { (user_text(&detail.kind)) }
-                            td { (delivery_state(delivery.state)) }
-                            td.id { @if let Some(id) = detail.execution { (execution_link(id)) } }
-                            td.nowrap { (ago(detail.event_at, now)) }
-                            td.number { (detail.attempts) }
-                            td {
-                                @if let Some(status) = detail.status { "status " (status) " " }
-                                @if let Some(error) = &detail.error { span.clip.user-text title=(error) { (error) } }
-                            }
-                            td.nowrap { (maybe_ago(detail.next_at, now)) }
-                            @if may_operate { td { (simple(&format!("POST /v1{path}/deliveries/{}/replay", delivery.id), "Send again", "Sent again.")) } }
-                        }
-                    }
-                }
+                td.nowrap { (maybe_ago(detail.next_at, now)) }
+                @if may_operate { td { (simple(&format!("POST /v1{path}/deliveries/{}/replay", delivery.id), "Send again", "Sent again.")) } }
             }
         }
-    }
+    };
+    table_of(columns, rows)
 }
 
 fn delivery_state(state: DeliveryState) -> Markup {

@@ -2,6 +2,7 @@
 
 use super::frame::layout::{Page, Viewer, heading_with};
 use super::parts::forms::{Dialog, change_button, create_button, field, name_field};
+use super::parts::table::{actions_column, table_of};
 use super::parts::{
     address, empty, labelled_state, maybe_ago, name_pager, number, path_part, user_text, words,
 };
@@ -49,41 +50,34 @@ pub async fn page(caller: Caller, mut query: Query) -> HandlerResult {
 
 fn table(webhooks: &[Webhook], caller: &Caller, now: Timestamp) -> Markup {
     let may_operate = caller.may(Permission::Operate);
-    html! {
-        div.table {
-            table {
-                thead {
-                    tr {
-                        th { "Webhook" } th { "State" } th { "Address" } th.number { "Delivered" } th.number { "Pending" }
-                        th.number { "Dead" } th.number { "Missed" } th { "Last success" }
-                        @if may_operate { th { span.visually-hidden { "Actions" } } }
-                    }
+    let columns = html! {
+        th { "Webhook" } th { "State" } th { "Address" } th.number { "Delivered" } th.number { "Pending" }
+        th.number { "Dead" } th.number { "Missed" } th { "Last success" }
+        @if may_operate { (actions_column()) }
+    };
+    let rows = html! {
+        @for webhook in webhooks {
+            @let detail = &webhook.detail;
+            @let path = format!("/webhooks/{}", path_part(&webhook.name.name));
+            tr {
+                td { a href=(path) { (user_text(&webhook.name.name)) } }
+                td {
+                    (webhook_state(webhook))
+                    @if let Some(error) = &detail.last_error { span.more.user-text title=(error) { (error) } }
                 }
-                tbody {
-                    @for webhook in webhooks {
-                        @let detail = &webhook.detail;
-                        @let path = format!("/webhooks/{}", path_part(&webhook.name.name));
-                        tr {
-                            td { a href=(path) { (user_text(&webhook.name.name)) } }
-                            td {
-                                (webhook_state(webhook))
-                                @if let Some(error) = &detail.last_error { span.more.user-text title=(error) { (error) } }
-                            }
-                            td { span.clip.user-text { (shown_url(&detail.config.url, caller)) } }
-                            td.number { (number(detail.delivered)) }
-                            td.number { (number(detail.pending)) }
-                            td.number {
-                                @if detail.dead > 0 { a href=(address(&path, &[("state", "dead")])) { (number(detail.dead)) } } @else { "0" }
-                            }
-                            td.number { (number(detail.missed)) }
-                            td.nowrap { (maybe_ago(detail.delivered_at, now)) }
-                            @if may_operate { td { div.row-actions { (change(webhook, false)) } } }
-                        }
-                    }
+                td { span.clip.user-text { (shown_url(&detail.config.url, caller)) } }
+                td.number { (number(detail.delivered)) }
+                td.number { (number(detail.pending)) }
+                td.number {
+                    @if detail.dead > 0 { a href=(address(&path, &[("state", "dead")])) { (number(detail.dead)) } } @else { "0" }
                 }
+                td.number { (number(detail.missed)) }
+                td.nowrap { (maybe_ago(detail.delivered_at, now)) }
+                @if may_operate { td { div.row-actions { (change(webhook, false)) } } }
             }
         }
-    }
+    };
+    table_of(columns, rows)
 }
 
 /// Shows the state of a webhook.

@@ -2,6 +2,7 @@
 
 use super::frame::layout::{Page, Viewer, heading};
 use super::parts::forms::call_button;
+use super::parts::table::{actions_column, table_of};
 use super::parts::{
     ago, duration, empty, execution_link, executions_link, labelled_state, maybe_ago, path_part, user_text,
 };
@@ -75,19 +76,11 @@ fn names<'a>(names: impl Iterator<Item = &'a Name>) -> String {
 }
 
 fn table(workers: &[&WorkerView], leases: &Leases, now: Timestamp, may_drain: bool) -> Markup {
-    html! {
-        div.table {
-            table {
-                thead {
-                    tr {
-                        th { "Worker" } th { "Instance" } th { "State" } th { "Holds" } th { "Lanes" } th { "Kinds" } th { "Capabilities" }
-                        th { "Last heartbeat" } th { "Seen" } @if may_drain { th { span.visually-hidden { "Actions" } } }
-                    }
-                }
-                tbody { @for worker in workers { (row(worker, leases, now, may_drain)) } }
-            }
-        }
-    }
+    let columns = html! {
+        th { "Worker" } th { "Instance" } th { "State" } th { "Holds" } th { "Lanes" } th { "Kinds" }
+        th { "Capabilities" } th { "Last heartbeat" } th { "Seen" } @if may_drain { (actions_column()) }
+    };
+    table_of(columns, html! { @for worker in workers { (row(worker, leases, now, may_drain)) } })
 }
 
 fn row(worker: &WorkerView, leases: &Leases, now: Timestamp, may_drain: bool) -> Markup {
@@ -138,30 +131,25 @@ fn held(leases: &Leases, instance: &Name) -> Markup {
 }
 
 fn ended_table(workers: &[&WorkerView], now: Timestamp) -> Markup {
-    html! {
-        div.table {
-            table {
-                thead { tr { th { "Worker" } th { "Instance" } th { "Reason" } th { "Ended" } th { "Lanes" } th { "Seen" } } }
-                tbody {
-                    @for worker in workers {
-                        @if let (Some(session), Some(end)) = (worker.sessions.first(), worker.end) {
-                            @let (state, label, reason) = match end.reason {
-                                EndReason::Deleted => (StateName::Completed, "departed", "It said that it goes; its leases were put back."),
-                                EndReason::Expired => (StateName::Failed, "not seen any more", "No heartbeat came; its leases expire and others get them."),
-                                EndReason::Superseded => (StateName::Cancelled, "replaced", "A new process of the same instance took over."),
-                            };
-                            tr {
-                                td { (user_text(&session.worker)) }
-                                td.id { a href=(executions_link(&[("worker", &session.instance)])) { (user_text(&session.instance)) } }
-                                td { (labelled_state(state, label)) span.more { (reason) } }
-                                td.nowrap { (ago(end.at, now)) }
-                                td { (user_text(&names(session.scope.lanes.iter()))) }
-                                td.nowrap { (ago(worker.seen_at(), now)) }
-                            }
-                        }
-                    }
+    let columns = html! { th { "Worker" } th { "Instance" } th { "Reason" } th { "Ended" } th { "Lanes" } th { "Seen" } };
+    let rows = html! {
+        @for worker in workers {
+            @if let (Some(session), Some(end)) = (worker.sessions.first(), worker.end) {
+                @let (state, label, reason) = match end.reason {
+                    EndReason::Deleted => (StateName::Completed, "departed", "It said that it goes; its leases were put back."),
+                    EndReason::Expired => (StateName::Failed, "not seen any more", "No heartbeat came; its leases expire and others get them."),
+                    EndReason::Superseded => (StateName::Cancelled, "replaced", "A new process of the same instance took over."),
+                };
+                tr {
+                    td { (user_text(&session.worker)) }
+                    td.id { a href=(executions_link(&[("worker", &session.instance)])) { (user_text(&session.instance)) } }
+                    td { (labelled_state(state, label)) span.more { (reason) } }
+                    td.nowrap { (ago(end.at, now)) }
+                    td { (user_text(&names(session.scope.lanes.iter()))) }
+                    td.nowrap { (ago(worker.seen_at(), now)) }
                 }
             }
         }
-    }
+    };
+    table_of(columns, rows)
 }

@@ -1,6 +1,7 @@
 //! The API keys of the settings: their list, and the form that creates one.
 
 use super::forms::{Dialog, call_button, choice, create_button, field};
+use super::table::{actions_column, table_of};
 use super::{ago, empty, labelled_state, maybe_ago, user_text};
 use crate::auth::Caller;
 use crate::routes::keys::visible;
@@ -55,33 +56,26 @@ fn key_table(keys: &[ApiKey], now: Timestamp) -> Markup {
             html! { p { "Create one here or with " code { "POST /v1/admin/keys" } "." } },
         );
     }
-    html! {
-        div.table {
-            table {
-                thead {
-                    tr {
-                        th { "Name" } th { "State" } th { "Role" } th { "Namespaces" } th { "Created" } th { "Last used" } th { "Expires" }
-                        th { span.visually-hidden { "Actions" } }
-                    }
-                }
-                tbody {
-                    @for key in keys {
-                        @let is_valid = key.is_valid_at(now);
-                        @let (state, label) = if key.revoked_at.is_some() { (StateName::Cancelled, "revoked") } else if is_valid { (StateName::Active, "valid") } else { (StateName::Expired, "expired") };
-                        @let confirm = format!("Delete the key {}? Requests with it, and sessions that it began, are refused from now on.", key.name);
-                        tr {
-                            td { (user_text(&key.name)) }
-                            td { (labelled_state(state, label)) }
-                            td { (key.role.as_str()) }
-                            td { (user_text(&key.namespaces.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", "))) }
-                            td.nowrap { (ago(key.created_at, now)) }
-                            td.nowrap { (maybe_ago(key.last_used_at, now)) }
-                            td.nowrap { (maybe_ago(key.expires_at, now)) }
-                            td { @if key.revoked_at.is_none() { (call_button(&format!("DELETE /v1/admin/keys/{}", key.id), "Delete", "Deleted.", Some(&confirm), &[])) } }
-                        }
-                    }
-                }
+    let columns = html! {
+        th { "Name" } th { "State" } th { "Role" } th { "Namespaces" } th { "Created" } th { "Last used" }
+        th { "Expires" } (actions_column())
+    };
+    let rows = html! {
+        @for key in keys {
+            @let is_valid = key.is_valid_at(now);
+            @let (state, label) = if key.revoked_at.is_some() { (StateName::Cancelled, "revoked") } else if is_valid { (StateName::Active, "valid") } else { (StateName::Expired, "expired") };
+            @let confirm = format!("Delete the key {}? Requests with it, and sessions that it began, are refused from now on.", key.name);
+            tr {
+                td { (user_text(&key.name)) }
+                td { (labelled_state(state, label)) }
+                td { (key.role.as_str()) }
+                td { (user_text(&key.namespaces.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", "))) }
+                td.nowrap { (ago(key.created_at, now)) }
+                td.nowrap { (maybe_ago(key.last_used_at, now)) }
+                td.nowrap { (maybe_ago(key.expires_at, now)) }
+                td { @if key.revoked_at.is_none() { (call_button(&format!("DELETE /v1/admin/keys/{}", key.id), "Delete", "Deleted.", Some(&confirm), &[])) } }
             }
         }
-    }
+    };
+    table_of(columns, rows)
 }

@@ -2,6 +2,7 @@
 
 use super::chart::milliseconds;
 use super::minutes::LastHour;
+use super::table::table_of;
 use super::{bounded, duration, executions_link, number, path_part, user_text, words};
 use maud::{Markup, html};
 use selvedge_core::class::Class;
@@ -337,27 +338,25 @@ pub fn list(matters: &[Matter]) -> Markup {
 
 /// Shows the health of the background work of this server.
 pub fn health(status: &[ReconcilerStatus]) -> Markup {
-    html! {
-        div.table {
-            table {
-                thead { tr { th { "Reconciler" } th.number { "Ticks" } th.number { "Repaired" } th.number { "Errors" } th { "Last success" } } }
-                tbody {
-                    @for one in status {
-                        tr {
-                            td { (words(one.name)) }
-                            td.number { (one.tally.ticks) }
-                            td.number { (one.tally.done) }
-                            td.number { (one.tally.errors + one.tally.panics) }
-                            td.nowrap {
-                                @match one.succeeded_ago {
-                                    Some(ago) => { (duration(ago.as_millis() as i64)) " ago" }
-                                    None => span.faint { "not yet" }
-                                }
-                            }
-                        }
+    let columns = html! {
+        th { "Reconciler" } th.number { "Ticks" } th.number { "Repaired" } th.number { "Errors" }
+        th { "Last success" }
+    };
+    let rows = html! {
+        @for one in status {
+            tr {
+                td { (words(one.name)) }
+                td.number { (one.tally.ticks) }
+                td.number { (one.tally.done) }
+                td.number { (one.tally.errors + one.tally.panics) }
+                td.nowrap {
+                    @match one.succeeded_ago {
+                        Some(ago) => { (duration(ago.as_millis() as i64)) " ago" }
+                        None => span.faint { "not yet" }
                     }
                 }
             }
         }
-    }
+    };
+    table_of(columns, rows)
 }

@@ -15,6 +15,7 @@ pub mod overview_data;
 pub mod payload;
 pub mod scrubber;
 pub mod selection;
+pub mod table;
 pub mod terminal;
 pub mod timeline;
 
