@@ -9,7 +9,7 @@ use crate::state::StateName;
 use crate::{ClassId, Execution, ExecutionId, FlowId, Name, NamespaceId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// Selects executions. All given conditions must match. Bulk jobs store it as JSON: fields are never renamed.
+/// Selects executions. All given conditions must match. Jobs store it as JSON: fields are never renamed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Filter {
     pub namespace: NamespaceId,

@@ -4,7 +4,8 @@
 //!
 //! - `asks KEY, at STAGE` makes a field of [`Needs`]. The stage is that of its locks; a request without one is only read.
 //! - `loads ROW, by KEY` makes a field of [`Rows`] and a table of the transaction. `version` is for rows whose writes are
-//!   guarded, `with` adds state besides the columns, `ordered` lets rules read by range, `into` replaces the plain load.
+//!   guarded, `with` adds state besides the columns, `ordered` lets rules read by range, `into` replaces the plain load, `due`
+//!   makes it a [`Timed`].
 //! - `writes FORM, by FUNCTION` makes a field of [`Changes`]: the function turns the table into the writes.
 //!
 //! Everything else that treats all kinds alike is derived from the list: whether something is empty, the merge of requests,
@@ -31,6 +32,12 @@ use crate::{
     Execution, ExecutionId, Flow, FlowId, Name, Session, SessionId, Signal, Step, Timestamp, Waitpoint,
 };
 
+/// A row that is due at a time, at which a reconciler looks at it.
+pub trait Timed {
+    /// The name of its kind.
+    const KIND: &'static str;
+}
+
 /// Passes the list of kinds to a macro.
 macro_rules! kinds {
     ($apply:ident) => {
@@ -42,7 +49,7 @@ macro_rules! kinds {
             }
             bulk_jobs {
                 asks BulkJobId, at BulkJobs: "Bulk jobs.";
-                loads BulkJob, by BulkJobId = |row| row.id;
+                loads BulkJob, by BulkJobId = |row| row.id, is due;
                 writes Entries<BulkJob, BulkJobId>, by Table::into_entries: "Bulk jobs to upsert and to delete.";
             }
             webhooks {
@@ -52,13 +59,13 @@ macro_rules! kinds {
             }
             inbox {
                 asks InboxNumber, at Inbox: "Rows of the inbox, locked if they are free.";
-                loads InboxRow, by InboxNumber = |row| row.number;
+                loads InboxRow, by InboxNumber = |row| row.number, is due;
                 writes Entries<InboxRow, InboxNumber>, by Table::into_entries:
                     "Rows of the inbox whose refusal to save, and rows to delete.";
             }
             schedules {
                 asks ScheduleName, at Schedules: "Schedules.";
-                loads Schedule, by ScheduleName = |row| row.name.clone(), version |row| row.version;
+                loads Schedule, by ScheduleName = |row| row.name.clone(), version |row| row.version, is due;
                 writes Guarded<Schedule, (Schedule, u32), ScheduleName>, by Table::into_guarded:
                     "Schedules. The specification of an updated one is written only if its `spec_version` exceeds the \
                      expected version.";
@@ -84,7 +91,7 @@ macro_rules! kinds {
             gates {
                 asks GateId, at Gates:
                     "Gates other than lanes. A gate that is read without a lock only shows whether it is configured.";
-                loads Gate, by GateId = |row| row.id(), version |row| row.version;
+                loads Gate, by GateId = |row| row.id(), version |row| row.version, is due;
                 writes Guarded<Gate, (Gate, u32), GateId>, by rows::written_gates: "Gates.";
             }
             parts {
@@ -204,7 +211,7 @@ macro_rules! define {
     ($($name:ident {
         $(asks $ask:ty $(, at $stage:ident)?: $ask_doc:literal;)?
         $(loads $row:ty, by $key:ty = $key_of:expr_2021 $(, version $version:expr_2021)? $(, with $extra:ty)?
-            $(, ordered $ordered:literal)? $(, into $into:path)?;)?
+            $(, ordered $ordered:literal)? $(, into $into:path)? $(, is $due:ident)?;)?
         $(writes $writes:ty $(, by $by:path)?: $writes_doc:literal;)?
     })*) => {
         /// The rows that a decision needs. A store takes the locks in the order of [`Stage`], each kind in key order, and
@@ -326,6 +333,15 @@ macro_rules! define {
                 }
             }
         )?)*
+
+        $($($(
+            impl Timed for $row {
+                const KIND: &'static str = first!(stringify!($name), $due);
+            }
+        )?)?)*
+
+        /// The names of the kinds that are due at times.
+        pub const TIMED_KINDS: &[&str] = &[$($($(first!(stringify!($name), $due),)?)?)*];
 
         /// The changes of a decision. A store saves all of them or none.
         ///

@@ -80,6 +80,7 @@ pub use gate::{amount, shares, window};
 pub use history::History;
 pub use id::{ClassId, ExecutionId, FlowId, LeaseId, NamespaceId, SessionId};
 pub use join::Join;
+pub use kinds::{TIMED_KINDS, Timed};
 pub use name::Name;
 pub use policy::{Backoff, FailureClass, Policy, Retry};
 pub use refusal::Refusal;

@@ -132,6 +132,5 @@ impl Engine {
 fn next_due(overview: &Overview, now: Timestamp) -> Option<Timestamp> {
     let executions = overview.next.iter().map(|(_, at)| *at);
     let flows = overview.flows.iter().map(|(_, at)| *at);
-    let others = [overview.gates, overview.bulk_jobs, overview.schedules, overview.inbox];
-    executions.chain(flows).chain(others.into_iter().flatten()).filter(|at| *at > now).min()
+    executions.chain(flows).chain(overview.due.times()).filter(|at| *at > now).min()
 }

@@ -6,12 +6,11 @@
 
 mod clock;
 mod kinds;
-mod tables;
 
 pub use clock::Clock;
 
 use async_trait::async_trait;
-use kinds::{KINDS, Saving};
+use kinds::{KINDS, Saving, Tables};
 use selvedge_core::{Changes, Needs, Rows, Timestamp};
 use selvedge_store::{
     CallMeter, Decision, Demand, Description, Error, ManualClock, Notification, Transaction, Transactions,
@@ -19,7 +18,6 @@ use selvedge_store::{
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use tables::Tables;
 
 /// The number of times a decision is begun before the call fails as contended.
 const TRIES_MAX: u32 = 10;

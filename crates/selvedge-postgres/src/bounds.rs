@@ -25,11 +25,10 @@
 //! A bound that is only a hint (start at the last claimed row, and at the head when a claim comes back short) would need none of this.
 //! It was measured and is worse: docs/benchmarks.md, "A bound as a hint".
 
-use crate::columns::Micros;
-use crate::connection::history::History;
+use crate::connection::lineage::Lineage;
 use crate::connection::{Connections, failure};
 use crate::settled::{self, ClockReadings, MARGIN};
-use crate::sql::statements;
+use crate::sql::{Micros, statements};
 use selvedge_core::rows::Changes;
 use selvedge_core::state::State;
 use selvedge_core::{ClassId, Execution, ExecutionId, Fact, Timestamp};
@@ -142,7 +141,7 @@ impl Bounds {
 
     /// Returns, in order, the pairs that a transaction which began at this time writes: those not known to exist, and those
     /// that a row may have joined with an older `ready_order`.
-    pub fn to_write(&self, changes: &Changes, began: Timestamp, history: &History) -> Vec<Written> {
+    pub fn to_write(&self, changes: &Changes, began: Timestamp, lineage: &Lineage) -> Vec<Written> {
         let inserted = changes.executions.inserted.iter().map(|row| (&row.execution, false));
         let updated = changes.executions.updated.iter().map(|row| (&row.execution, true));
         let ready = inserted.chain(updated).filter(|(row, _)| row.state == State::Waiting);
@@ -151,7 +150,7 @@ impl Bounds {
             let stayed = was_there && has_stayed(changes, row.id);
             let moved = row.ready_order < began && !stayed;
             *written.entry(pair(row)).or_default() |= moved;
-            if let Some(pool) = history.pool_of(row.class) {
+            if let Some(pool) = lineage.pool_of(row.class) {
                 *written.entry((pool.0, row.claim_priority())).or_default() |= moved;
             }
         }

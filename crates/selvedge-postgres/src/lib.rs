@@ -4,22 +4,19 @@
 //! statements are sent together with `begin`, the saving statements together with `commit`. A save whose guard fails
 //! raises an error on the server, so the `commit` that follows on the wire commits nothing.
 //!
-//! Code map: `kinds/` has one file per noun with its statements, columns, loading, saving and reads. `transaction` holds the
-//! one guarded transaction helper, `load` and `save` its two halves, which walk the kinds, `bounds` the positions at which
-//! claims start to search, `settled` the times and numbers below which nothing is written any more, `store_clock` the time of
-//! the store. `columns`, `sql` and `read` are what the kinds share, `notifications` the messages between servers,
+//! Code map: `kinds/` has one file per noun with its statements, columns, loading, saving and reads; `kinds/mod.rs` walks them to
+//! load and to save. `transaction` holds the one guarded transaction helper, `bounds` the positions at which claims start to
+//! search, `settled` the times and numbers below which nothing is written any more, `store_clock` the time of the store. `sql`
+//! and `read` are what the kinds share, `notifications` the messages between servers,
 //! `connection/` the pools and the schema, `diagnosis/` the examination of a store from outside, `sql/` every statement.
 
 mod bounds;
-mod columns;
 mod connection;
 mod coverage;
 pub mod diagnosis;
 mod kinds;
-mod load;
 mod notifications;
 mod read;
-mod save;
 mod settled;
 mod sql;
 mod store_clock;
@@ -64,7 +61,7 @@ pub struct PostgresStore {
     log: Arc<settled::SettledNumber>,
     bounds: Arc<bounds::Bounds>,
     glances: Arc<kinds::due::glance::Glances>,
-    history: Arc<connection::history::History>,
+    lineage: Arc<connection::lineage::Lineage>,
     fence: Arc<connection::Fence>,
     listener: Mutex<Listener>,
     tries: transaction::Counters,
@@ -89,7 +86,7 @@ impl PostgresStore {
         let readers = pool(settings.readers, Abandoned::Cancelled)?;
         let background = pool(settings.background, Abandoned::Cancelled)?;
         let writers_key = schema::writers_key(&background).await?;
-        let connection::Caches { bounds, glances, log, history, fence, .. } = caches;
+        let connection::Caches { bounds, glances, log, lineage, fence, .. } = caches;
         let server = uuid::Uuid::new_v4().simple().to_string();
         let store = PostgresStore {
             writers,
@@ -103,7 +100,7 @@ impl PostgresStore {
             log,
             bounds,
             glances,
-            history,
+            lineage,
             fence,
             tries: transaction::Counters::default(),
             meter: CallMeter::default(),

@@ -1,8 +1,8 @@
 //! Statements outside of transactions, and what the reads of several kinds share.
 
 use crate::PostgresStore;
-use crate::connection::pipeline::{Parameters, as_refs};
 use crate::connection::{Connections, StatementError, failure, schema};
+use crate::connection::{Parameters, as_refs};
 use selvedge_store::{Error, ReconcilerScope, columns};
 use std::collections::BTreeMap;
 use tokio_postgres::Row;

@@ -32,11 +32,10 @@
 //! - The clock steps back, so a later transaction reads an earlier time. [`ClockReadings`] notices it by the time that has passed in
 //!   this process; what it can miss is covered by [`MARGIN`].
 //! - Another database answers at the same address, after a failover that lost commits. Only a new connection reaches it, and one
-//!   that leads to another server process makes all three forget what they know ([`history`](crate::connection::history)).
+//!   that leads to another server process makes all three forget what they know ([`history`](crate::connection::lineage)).
 
-use crate::columns::Micros;
 use crate::connection::{Connection, failure};
-use crate::sql::statements;
+use crate::sql::{Micros, statements};
 use selvedge_store::Error;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -24,8 +24,7 @@
 //! others; fences keep their results apart.
 
 use crate::PostgresStore;
-use crate::columns::Micros;
-use crate::sql::statements;
+use crate::sql::{Micros, statements};
 use selvedge_core::Timestamp;
 use selvedge_store::{Error, Overview};
 

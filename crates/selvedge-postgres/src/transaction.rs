@@ -6,9 +6,8 @@
 //! closed and does not return to the pool: no transaction stays open.
 
 use crate::connection::{Connection, StatementError, Verdict, failure};
-use crate::load::Begin;
-use crate::save::Saved;
-use crate::{PostgresStore, load, save};
+use crate::kinds::{Begin, Saved};
+use crate::{PostgresStore, kinds};
 use async_trait::async_trait;
 use selvedge_core::{NamespaceId, Needs, Rows, Timestamp};
 use selvedge_store::{
@@ -70,7 +69,7 @@ impl Transactions for PostgresStore {
     }
 
     fn lineage(&self) -> u64 {
-        self.history.number()
+        self.lineage.number()
     }
 
     fn meter(&self) -> &CallMeter {
@@ -186,8 +185,8 @@ impl PostgresStore {
                     return Ok(Saved::default());
                 }
                 Demand::Save(changes) => {
-                    let pairs = self.bounds.to_write(&changes, began, &self.history);
-                    let answer = save::save_and_commit(connection, &changes, &pairs, &self.history).await?;
+                    let pairs = self.bounds.to_write(&changes, began, &self.lineage);
+                    let answer = kinds::save_and_commit(connection, &changes, &pairs, &self.lineage).await?;
                     // An error that the server has answered: the commit on the wire has ended the transaction without effect.
                     if answer.as_ref().err().is_none_or(|error| error.code().is_some()) {
                         connection.leave_transaction();
@@ -206,8 +205,8 @@ impl PostgresStore {
         needs: &Needs,
         begin: Option<Begin>,
     ) -> Result<Rows, Failed> {
-        let rows = load::load(connection, needs, begin, self.writers_key, &self.bounds).await?;
-        self.history.learn_classes(&rows.found.classes);
+        let rows = kinds::load(connection, needs, begin, self.writers_key, &self.bounds).await?;
+        self.lineage.learn_classes(&rows.found.classes);
         if !needs.queries.candidates.is_empty() {
             self.bounds.refresh_soon(&self.background, self.writers_key);
         }

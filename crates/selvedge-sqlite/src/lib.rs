@@ -3,7 +3,7 @@
 //! - `connection/`: the file. `lock` and `owner` keep other processes out, `damage` and `files` find damaged and replaced
 //!   files, `schema` migrates, `writer` is the thread that owns the one writing connection and commits everything that is
 //!   queued at once, `readers` are a few connections that only read;
-//! - `transaction`, `load`, `save`: a decision in a transaction;
+//! - `transaction`: a decision in a transaction;
 //! - `kinds/`: one file for each noun of the contract: its statements and columns, its part of loading and saving, and its
 //!   reads outside of transactions;
 //! - `sql`: what the kinds share to define statements and columns, and to run them; `row`: reading values from columns;
@@ -16,9 +16,7 @@ mod clock;
 mod connection;
 pub mod diagnosis;
 mod kinds;
-mod load;
 mod row;
-mod save;
 mod sql;
 mod transaction;
 

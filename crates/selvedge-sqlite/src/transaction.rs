@@ -6,11 +6,11 @@
 use crate::connection::failure::failure;
 use crate::connection::job::JobContext;
 use crate::connection::owner::Epoch;
-use crate::load::load;
-use crate::save::{Saved, save};
+use crate::kinds::{KINDS, Saving};
 use crate::{SqliteStore, locked, wait_for};
 use async_trait::async_trait;
-use selvedge_core::Timestamp;
+use rusqlite::Connection;
+use selvedge_core::{Changes, FlowId, Needs, Rows, Timestamp};
 use selvedge_store::{
     CallMeter, Decision, Demand, Description, Error, Notification, Transaction, Transactions,
 };
@@ -91,4 +91,35 @@ fn decide(decision: &mut dyn Decision, context: &JobContext<'_>) -> Result<Trans
         context.roll_back()?;
     }
     Err(Error::Contended(failed_guard))
+}
+
+/// Loads everything that `needs` names.
+fn load(connection: &Connection, needs: &Needs, now: Timestamp) -> rusqlite::Result<Rows> {
+    let mut rows = Rows { now, ..Rows::default() };
+    KINDS.iter().try_for_each(|kind| (kind.load)(connection, needs, &mut rows))?;
+    Ok(rows)
+}
+
+/// The outcome of a save.
+enum Saved {
+    /// All changes are saved.
+    All {
+        /// The number of the log entry, if there were events.
+        entry: Option<i64>,
+        /// Flows that are running without a live member now.
+        emptied: Vec<FlowId>,
+    },
+    /// A guard failed, which this text names. Some changes are made and must be rolled back.
+    Refused(String),
+}
+
+/// Saves all changes row by row, or stops at the first guard that fails.
+fn save(connection: &Connection, changes: &Changes, now: Timestamp) -> rusqlite::Result<Saved> {
+    let mut saving = Saving { now, entry: None, emptied: Vec::new() };
+    for kind in KINDS {
+        if let Some(guard) = (kind.save)(connection, changes, &mut saving)? {
+            return Ok(Saved::Refused(guard));
+        }
+    }
+    Ok(Saved::All { entry: saving.entry, emptied: saving.emptied })
 }

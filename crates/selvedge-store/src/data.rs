@@ -1,7 +1,7 @@
 //! The values that a store takes and returns.
 
+use crate::contract::Deletion;
 use bytes::Bytes;
-use selvedge_core::bulk_job::BulkJobId;
 use selvedge_core::gate::WEIGHT_MAX;
 use selvedge_core::outbox::OutboxKind;
 use selvedge_core::schedule::Schedule;
@@ -9,12 +9,11 @@ use selvedge_core::state::StateName;
 use selvedge_core::submission::check_duration;
 use selvedge_core::webhook::{DeliveryState, WebhookId};
 use selvedge_core::{
-    ClassId, DueKind, Execution, ExecutionId, FlowId, Name, NamespaceId, Refusal, SessionId, Timestamp,
+    ClassId, DueKind, Execution, ExecutionId, FlowId, Name, NamespaceId, Refusal, SessionId, Timed, Timestamp,
 };
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
-use uuid::Uuid;
 
 /// A committed transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -103,18 +102,40 @@ pub struct Overview {
     pub expired_leases: bool,
     /// True if a session may be deleted, the key of an operation has expired, or a best-effort frame is too old.
     pub stale: bool,
-    /// The time at which the first gate must be checked.
-    pub gates: Option<Timestamp>,
-    /// The time at which the first bulk job must be looked at.
-    pub bulk_jobs: Option<Timestamp>,
-    /// The time at which the first schedule is due.
-    pub schedules: Option<Timestamp>,
-    /// The time at which the inbox must be looked at: of the first row to take in, or of the first that is to be deleted.
-    pub inbox: Option<Timestamp>,
+    /// The earliest due times of the other kinds. That of the inbox is the time of the first row to take in, or of the first
+    /// that is to be deleted.
+    pub due: DueTimes,
     /// True if at least one lane is configured.
     pub lanes: bool,
     /// The id of the newest class; 0 without classes.
     pub newest_class: i32,
+}
+
+/// The time at which the first row of a kind is due, for each of [`TIMED_KINDS`](selvedge_core::TIMED_KINDS) that has one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DueTimes(Vec<(&'static str, Timestamp)>);
+
+impl DueTimes {
+    /// Returns the time at which the first row of this kind is due.
+    pub fn of<R: Timed>(&self) -> Option<Timestamp> {
+        self.0.iter().find(|(kind, _)| *kind == R::KIND).map(|(_, at)| *at)
+    }
+
+    /// Returns the times of all kinds.
+    pub fn times(&self) -> impl Iterator<Item = Timestamp> {
+        self.0.iter().map(|(_, at)| *at)
+    }
+
+    /// Adds a kind.
+    pub fn add(&mut self, kind: &'static str, at: Timestamp) {
+        self.0.push((kind, at));
+    }
+}
+
+impl FromIterator<(&'static str, Timestamp)> for DueTimes {
+    fn from_iter<I: IntoIterator<Item = (&'static str, Timestamp)>>(times: I) -> Self {
+        DueTimes(times.into_iter().collect())
+    }
 }
 
 /// A page of due schedules.
@@ -239,14 +260,6 @@ pub struct NamespaceSettings {
     pub deletion: Option<Deletion>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deletion {
-    /// This bulk job deletes it.
-    Running(BulkJobId),
-    /// It was deleted. Its row stays, because ids of namespaces are never used again.
-    Done,
-}
-
 /// The last character of the name of a deleted namespace whose name is used again. Names of callers have no control characters.
 const RETIRED: char = '\u{7f}';
 
@@ -274,21 +287,6 @@ impl NamespaceSettings {
             (None, _) | (Some(Deletion::Running(_)), Some(Deletion::Done)) => new,
             (Some(Deletion::Running(_) | Deletion::Done), _) => self,
         }
-    }
-}
-
-impl Deletion {
-    /// Returns the stored form.
-    pub fn encode(self) -> String {
-        match self {
-            Deletion::Running(job) => job.to_string(),
-            Deletion::Done => "done".into(),
-        }
-    }
-
-    /// Returns the deletion of a stored form. Whatever cannot be read counts as done.
-    pub fn decode(text: &str) -> Deletion {
-        Uuid::parse_str(text).map_or(Deletion::Done, |job| Deletion::Running(BulkJobId(job)))
     }
 }
 

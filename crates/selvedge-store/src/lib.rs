@@ -21,23 +21,12 @@ mod meter;
 mod projection;
 mod scope;
 
-pub use contract::{
-    ApiKeyStore, BoxedTask, BulkJobReads, ClassStore, Decision, DueReads, ExecutionReads, FlowReads,
-    GateReads, InboxStore, KeyStore, LogStore, ManualClock, NamespaceStore, OutboxReads, ProjectionStore,
-    RollupStore, ScheduleReads, SecretStore, SessionReads, SignalReads, StepReads, Store, StreamStore,
-    TokenKeyReads, Transactions, WaitpointReads, WebhookReads,
-};
-pub use data::{
-    Deletion, DeliveryPage, Depth, Description, DueFlow, DueRow, DueSchedules, Entries, Entry, FlowDue, Head,
-    InboxCounts, LaneCounts, LogLimit, NamespaceSettings, Notification, Overview, RootSecret, SecretPlace,
-    Stored, Transaction, is_retired, is_retired_form, retired_name,
-};
-pub use diagnosis::{Finding, Level, Migrated, SchemaVersion};
+pub use contract::*;
+pub use data::*;
+pub use diagnosis::*;
 pub use error::Error;
-pub use list::{COUNT_SCAN_MAX, ListPage, ListScan, PAGE_BYTES, READ_MAX, SCAN_MAX, within_page};
-pub use meter::{CallMeter, CallObserver, Interceptor};
-pub use projection::{
-    ProjectedAttempt, ProjectedEnd, ProjectedEvent, ProjectedStart, ProjectionLease, ProjectionPage,
-};
+pub use list::*;
+pub use meter::*;
+pub use projection::*;
 pub use scope::ReconcilerScope;
 pub use selvedge_core::Demand;

@@ -38,7 +38,7 @@ impl Reconciler for BulkJobs {
     }
 
     fn next_due(&self, overview: &Overview) -> Option<Timestamp> {
-        overview.bulk_jobs
+        overview.due.of::<BulkJob>()
     }
 
     async fn tick(&self, context: &ReconcilerContext) -> Result<Tally, Error> {

@@ -41,7 +41,7 @@ impl Reconciler for Inbox {
     }
 
     fn next_due(&self, overview: &Overview) -> Option<Timestamp> {
-        overview.inbox
+        overview.due.of::<selvedge_core::inbox::InboxRow>()
     }
 
     async fn tick(&self, context: &ReconcilerContext) -> Result<Tally, Error> {

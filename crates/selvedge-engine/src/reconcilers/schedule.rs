@@ -27,7 +27,7 @@ impl Reconciler for Schedules {
     }
 
     fn next_due(&self, overview: &Overview) -> Option<Timestamp> {
-        overview.schedules
+        overview.due.of::<selvedge_core::schedule::Schedule>()
     }
 
     async fn tick(&self, context: &ReconcilerContext) -> Result<Tally, Error> {
@@ -39,7 +39,8 @@ impl Reconciler for Schedules {
             let DueSchedules { now, schedules } = page;
             if schedules.is_empty() && tally.scanned == 0 {
                 // The only due schedule is unreadable. Counted as found, so that the supervisor backs off.
-                tally.scanned += u64::from(store.overview().await?.schedules.is_some_and(|due| due <= now));
+                let due = self.next_due(&store.overview().await?);
+                tally.scanned += u64::from(due.is_some_and(|due| due <= now));
             }
             let found = schedules.len();
             after = schedules.last().and_then(|last| Some((last.due_at?, last.name.clone())));

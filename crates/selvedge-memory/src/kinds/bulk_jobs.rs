@@ -1,10 +1,10 @@
 //! Bulk jobs.
 
 use crate::MemoryStore;
-use crate::kinds::Kind;
+use crate::kinds::{Kind, delete_all};
 use async_trait::async_trait;
-use selvedge_core::NamespaceId;
 use selvedge_core::bulk_job::{BulkJob, BulkJobId};
+use selvedge_core::{NamespaceId, Timed};
 use selvedge_store::{BulkJobReads, Error, ReconcilerScope};
 
 pub(crate) const KIND: Kind = Kind {
@@ -15,6 +15,10 @@ pub(crate) const KIND: Kind = Kind {
         let written = std::mem::take(&mut changes.bulk_jobs.written);
         tables.bulk_jobs.extend(written.into_iter().map(|job| (job.id, job)));
         tables.bulk_jobs.retain(|id, _| !changes.bulk_jobs.removed.contains(id));
+    },
+    due: |tables| Some((BulkJob::KIND, tables.bulk_jobs.values().map(|job| job.due_at).min()?)),
+    delete_rest: |tables, namespace| {
+        delete_all(&mut tables.bulk_jobs, |_, job| job.namespace == namespace && job.ended_at.is_some())
     },
     ..Kind::EMPTY
 };

@@ -1,7 +1,6 @@
 //! The waiting executions that a claim can take, in claim order.
 
-use crate::kinds::Kind;
-use crate::tables::Tables;
+use crate::kinds::{Kind, Tables};
 use selvedge_core::gate::GateName;
 use selvedge_core::rows::{Candidates, PASSED_MAX};
 use selvedge_core::{ExecutionId, Needs, Rows};

@@ -1,8 +1,7 @@
 //! Classes of executions, which are interned.
 
 use crate::MemoryStore;
-use crate::kinds::Kind;
-use crate::tables::Tables;
+use crate::kinds::{Kind, Tables};
 use async_trait::async_trait;
 use selvedge_core::class::UNPOOLED;
 use selvedge_core::{Class, ClassId, Timestamp};

@@ -1,8 +1,7 @@
 //! When background work is due next.
 
 use crate::MemoryStore;
-use crate::kinds::{executions, gates, streams};
-use crate::tables::Tables;
+use crate::kinds::{KINDS, Tables, executions, gates, streams};
 use async_trait::async_trait;
 use selvedge_core::outbox::OutboxKind;
 use selvedge_core::{DueKind, Session, Timestamp};
@@ -26,10 +25,7 @@ fn overview(tables: &Tables, now: Timestamp) -> Overview {
             .collect(),
         expired_leases: executions::expired_leases(tables, now).next().is_some(),
         stale: expired || streams::has_old_frames(tables, now) || tables.sessions.values().any(deletable),
-        gates: tables.due_gates.first().map(|(at, _)| *at),
-        bulk_jobs: tables.bulk_jobs.values().map(|job| job.due_at).min(),
-        schedules: tables.due_schedules.first().map(|(at, _)| *at),
-        inbox: None,
+        due: KINDS.iter().filter_map(|kind| (kind.due)(tables)).collect(),
         lanes: gates::has_lanes(tables),
         newest_class: tables.newest_class,
     }

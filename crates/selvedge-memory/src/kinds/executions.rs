@@ -2,8 +2,7 @@
 
 use crate::MemoryStore;
 use crate::kinds::classes::ranges_of;
-use crate::kinds::{Kind, Saving, gates};
-use crate::tables::{Record, Tables, remove_member};
+use crate::kinds::{Kind, Record, Saving, Tables, gates, remove_member};
 use async_trait::async_trait;
 use bytes::Bytes;
 use selvedge_core::execution::ROOT;
@@ -20,7 +19,7 @@ use selvedge_store::{
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound::{Excluded, Unbounded};
 
-pub(crate) const KIND: Kind = Kind { load, guards_hold, save };
+pub(crate) const KIND: Kind = Kind { load, guards_hold, save, ..Kind::EMPTY };
 
 /// Inserts a record into the table and its indexes.
 fn put(tables: &mut Tables, record: Record) {

@@ -1,8 +1,7 @@
 //! Flows and the names of their nodes. Only this file changes their indexes.
 
 use crate::MemoryStore;
-use crate::kinds::{Kind, Saving};
-use crate::tables::{Tables, remove_member};
+use crate::kinds::{Kind, Saving, Tables, remove_member};
 use async_trait::async_trait;
 use selvedge_core::filter::{ListPosition, tag_text};
 use selvedge_core::flow::{Counts, FlowFilter, FlowListPosition, FlowState};
@@ -13,7 +12,7 @@ use selvedge_core::{
 use selvedge_store::{DueFlow, Error, FlowDue, FlowReads, ReconcilerScope, merge};
 use std::ops::Bound::{Excluded, Unbounded};
 
-pub(crate) const KIND: Kind = Kind { load, guards_hold, save };
+pub(crate) const KIND: Kind = Kind { load, guards_hold, save, ..Kind::EMPTY };
 
 /// Returns the action that a flow needs, and since when. Settling is due since the flow's submission.
 fn due(flow: &Flow) -> Option<(FlowDue, Timestamp)> {

@@ -1,16 +1,21 @@
 //! Gates, the executions that they hold, and the ledger of budgets.
 
 use crate::MemoryStore;
-use crate::kinds::{Kind, Saving};
-use crate::tables::{Tables, remove_member};
+use crate::kinds::{Kind, Saving, Tables, remove_member};
 use async_trait::async_trait;
 use selvedge_core::gate::{Amounts, Gate, GateId, GateKind, GateName, LedgerEntry};
-use selvedge_core::{Changes, Execution, ExecutionId, Name, NamespaceId, Needs, Rows, Timestamp};
+use selvedge_core::{Changes, Execution, ExecutionId, Name, NamespaceId, Needs, Rows, Timed, Timestamp};
 use selvedge_store::{Error, GateReads, ReconcilerScope, merge};
 use std::collections::HashSet;
 use std::ops::Bound::{Excluded, Unbounded};
 
-pub(crate) const KIND: Kind = Kind { load, guards_hold, save };
+pub(crate) const KIND: Kind = Kind {
+    load,
+    guards_hold,
+    save,
+    due: |tables| Some((Gate::KIND, tables.due_gates.first()?.0)),
+    delete_rest,
+};
 
 /// The name of a ledger entry.
 pub type EntryName = (GateId, u32, Option<ExecutionId>);
@@ -30,14 +35,14 @@ pub fn take_held(tables: &mut Tables, row: &Execution) {
 }
 
 /// Deletes all gates of a namespace with their ledgers, and returns how many rows were deleted.
-pub fn delete_all_of(tables: &mut Tables, namespace: NamespaceId) -> u64 {
+fn delete_rest(tables: &mut Tables, namespace: NamespaceId) -> usize {
     let before = tables.gates.len() + tables.ledger.len();
     let doomed: HashSet<GateId> =
         tables.gates.values().filter(|gate| gate.name.namespace == namespace).map(Gate::id).collect();
     tables.gates.retain(|id, _| !doomed.contains(id));
     tables.due_gates.retain(|(_, id)| !doomed.contains(id));
     tables.ledger.retain(|(id, _, _), _| !doomed.contains(id));
-    (before - tables.gates.len() - tables.ledger.len()) as u64
+    before - tables.gates.len() - tables.ledger.len()
 }
 
 fn load(tables: &Tables, needs: &Needs, rows: &mut Rows) {

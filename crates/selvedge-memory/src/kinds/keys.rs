@@ -1,8 +1,7 @@
 //! Keys: idempotency keys and keys of operations.
 
 use crate::MemoryStore;
-use crate::kinds::{Kind, Saving};
-use crate::tables::Tables;
+use crate::kinds::{Kind, Saving, Tables};
 use async_trait::async_trait;
 use selvedge_core::Changes;
 use selvedge_core::rows::{KeyName, KeyRow, KeySubject};
@@ -14,6 +13,11 @@ pub(crate) const KIND: Kind = Kind {
     },
     guards_hold,
     save,
+    delete_rest: |tables, namespace| {
+        tables.expiring.retain(|(_, name)| name.namespace != namespace);
+        tables.keys.extract_if(|name, _| name.namespace == namespace).count()
+    },
+    ..Kind::EMPTY
 };
 
 /// Reports whether a removal applies to a key. One that names a subject applies only to a key of that subject.

@@ -1,8 +1,7 @@
 //! The event log and its window.
 
 use crate::MemoryStore;
-use crate::kinds::Kind;
-use crate::tables::Tables;
+use crate::kinds::{Kind, Tables};
 use async_trait::async_trait;
 use selvedge_core::log::pack;
 use selvedge_store::{Entries, Entry, Error, LogLimit, LogStore};

@@ -1,8 +1,7 @@
 //! Namespaces and their settings.
 
 use crate::MemoryStore;
-use crate::kinds::gates;
-use crate::tables::Tables;
+use crate::kinds::{KINDS, Tables};
 use async_trait::async_trait;
 use selvedge_core::{Name, NamespaceId};
 use selvedge_store::{Deletion, Error, NamespaceSettings, NamespaceStore, retired_name};
@@ -68,16 +67,7 @@ impl NamespaceStore for MemoryStore {
 
     async fn delete_rest_of_namespace(&self, namespace: NamespaceId, _limit: u32) -> Result<u64, Error> {
         self.change("delete_rest_of_namespace", |tables, _| {
-            let count = |tables: &Tables| {
-                tables.keys.len() + tables.sessions.len() + tables.rollups.len() + tables.bulk_jobs.len()
-            };
-            let before = count(tables);
-            tables.keys.retain(|name, _| name.namespace != namespace);
-            tables.expiring.retain(|(_, name)| name.namespace != namespace);
-            tables.sessions.retain(|_, session| session.namespace() != namespace);
-            tables.rollups.retain(|(of, _), _| *of != namespace);
-            tables.bulk_jobs.retain(|_, job| job.namespace != namespace || job.ended_at.is_none());
-            (before - count(tables)) as u64 + gates::delete_all_of(tables, namespace)
+            KINDS.iter().map(|kind| (kind.delete_rest)(tables, namespace)).sum::<usize>() as u64
         })
         .await
     }

@@ -1,8 +1,7 @@
 //! The outbox: commands to other executions and flows that are not carried out yet.
 
 use crate::MemoryStore;
-use crate::kinds::{Kind, Saving};
-use crate::tables::{Tables, remove_member};
+use crate::kinds::{Kind, Saving, Tables, remove_member};
 use async_trait::async_trait;
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::{Changes, Timestamp};

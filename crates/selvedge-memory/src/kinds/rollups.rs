@@ -1,10 +1,16 @@
 //! Minute rollups.
 
 use crate::MemoryStore;
+use crate::kinds::{Kind, delete_all};
 use async_trait::async_trait;
 use selvedge_core::NamespaceId;
 use selvedge_core::rollup::{RollupKey, RollupQuery, RollupRow};
 use selvedge_store::{Error, RollupStore};
+
+pub(crate) const KIND: Kind = Kind {
+    delete_rest: |tables, namespace| delete_all(&mut tables.rollups, |(of, _), _| *of == namespace),
+    ..Kind::EMPTY
+};
 
 #[async_trait]
 impl RollupStore for MemoryStore {

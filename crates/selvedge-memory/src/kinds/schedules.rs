@@ -1,11 +1,10 @@
 //! Schedules.
 
 use crate::MemoryStore;
-use crate::kinds::{Kind, Saving};
-use crate::tables::Tables;
+use crate::kinds::{Kind, Saving, Tables};
 use async_trait::async_trait;
 use selvedge_core::schedule::{Schedule, ScheduleName};
-use selvedge_core::{Changes, Name, NamespaceId, Timestamp};
+use selvedge_core::{Changes, Name, NamespaceId, Timed, Timestamp};
 use selvedge_store::{DueSchedules, Error, ReconcilerScope, ScheduleReads};
 use std::ops::Bound::{Excluded, Unbounded};
 
@@ -15,6 +14,8 @@ pub(crate) const KIND: Kind = Kind {
     },
     guards_hold,
     save,
+    due: |tables| Some((Schedule::KIND, tables.due_schedules.first()?.0)),
+    ..Kind::EMPTY
 };
 
 fn guards_hold(tables: &Tables, changes: &Changes) -> bool {

@@ -1,15 +1,21 @@
 //! Sessions of workers, with their leases.
 
 use crate::MemoryStore;
-use crate::kinds::{Kind, Saving};
-use crate::tables::{Tables, remove_member};
+use crate::kinds::{Kind, Saving, Tables, remove_member};
 use async_trait::async_trait;
 use selvedge_core::rows::HeldLease;
 use selvedge_core::{Changes, Execution, NamespaceId, Needs, Rows, Session, SessionId};
 use selvedge_store::{Error, SessionReads, merge};
 use std::collections::BTreeSet;
 
-pub(crate) const KIND: Kind = Kind { load, save, ..Kind::EMPTY };
+pub(crate) const KIND: Kind = Kind {
+    load,
+    save,
+    delete_rest: |tables, namespace| {
+        tables.sessions.extract_if(|_, session| session.namespace() == namespace).count()
+    },
+    ..Kind::EMPTY
+};
 
 fn load(tables: &Tables, needs: &Needs, rows: &mut Rows) {
     let of_instances: Vec<&Session> = needs

@@ -1,8 +1,7 @@
 //! Streams, their summaries and their frames.
 
 use crate::MemoryStore;
-use crate::kinds::{Kind, Saving};
-use crate::tables::Tables;
+use crate::kinds::{Kind, Saving, Tables};
 use async_trait::async_trait;
 use selvedge_core::stream::{BEST_EFFORT_MS, Frame, FrameRange, Stream, StreamName};
 use selvedge_core::{Changes, Timestamp};

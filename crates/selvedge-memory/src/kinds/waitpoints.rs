@@ -1,8 +1,7 @@
 //! Waitpoints of executions.
 
 use crate::MemoryStore;
-use crate::kinds::{Kind, Saving, after, all, delete_deleted};
-use crate::tables::Tables;
+use crate::kinds::{Kind, Saving, Tables, after, all, delete_deleted};
 use async_trait::async_trait;
 use selvedge_core::waitpoint::{WaitpointFilter, WaitpointPosition};
 use selvedge_core::{Changes, ExecutionId, Waitpoint, WaitpointId};

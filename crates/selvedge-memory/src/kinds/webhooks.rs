@@ -1,15 +1,14 @@
 //! Webhooks and their deliveries.
 
 use crate::MemoryStore;
-use crate::kinds::{Kind, Saving};
-use crate::tables::Tables;
+use crate::kinds::{Kind, Saving, Tables};
 use async_trait::async_trait;
 use selvedge_core::webhook::{Delivery, DeliveryState, Webhook, WebhookName};
 use selvedge_core::{Changes, NamespaceId, Needs, Rows};
 use selvedge_store::{DeliveryPage, Error, WebhookReads};
 use std::ops::Bound::{Excluded, Unbounded};
 
-pub(crate) const KIND: Kind = Kind { load, guards_hold, save };
+pub(crate) const KIND: Kind = Kind { load, guards_hold, save, ..Kind::EMPTY };
 
 fn load(tables: &Tables, needs: &Needs, rows: &mut Rows) {
     rows.webhooks.extend(needs.webhooks.keys().filter_map(|name| tables.webhooks.get(name).cloned()));

@@ -10,8 +10,7 @@ mod endpoint;
 mod failure;
 mod fence;
 mod growth;
-pub mod history;
-pub mod pipeline;
+pub mod lineage;
 mod pool;
 pub mod pooler;
 pub mod schema;
@@ -20,14 +19,14 @@ mod tls;
 pub use endpoint::Endpoint;
 pub use failure::{StatementError, Verdict, failure};
 pub use fence::Fence;
-pub use pool::{Abandoned, Connection, Connections};
+pub use pool::{Abandoned, Connection, Connections, Parameters, Pipeline, as_refs};
 
 use crate::bounds::Bounds;
 use crate::kinds::due::glance::Glances;
 use crate::settled::SettledNumber;
 use crate::sql::statements;
 use growth::Growth;
-use history::History;
+use lineage::Lineage;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_postgres::Client;
@@ -133,7 +132,7 @@ pub struct Caches {
     /// The settled part of the log.
     pub log: Arc<SettledNumber>,
     /// The names that the process has learned.
-    pub history: Arc<History>,
+    pub lineage: Arc<Lineage>,
     /// Keeps a program that is too old away from the schema.
     pub fence: Arc<Fence>,
     /// The sizes of the tables.
@@ -145,11 +144,11 @@ impl Caches {
     /// Returns the reason if the connection must not be used.
     async fn connected(&self, client: &mut Client) -> Result<Result<(), String>, tokio_postgres::Error> {
         self.fence.note(schema::read_version_of_store(client).await?);
-        let is_other = self.history.is_other_server(client).await?;
+        let is_other = self.lineage.is_other_server(client).await?;
         if is_other {
             self.forget_rows();
         }
-        Ok(self.history.check(client).await?.map(|names_were_missing| {
+        Ok(self.lineage.check(client).await?.map(|names_were_missing| {
             if names_were_missing {
                 self.forget_rows();
             }
@@ -157,7 +156,7 @@ impl Caches {
     }
 
     fn forget_rows(&self) {
-        self.history.changed();
+        self.lineage.changed();
         self.bounds.forget();
         self.glances.forget();
         self.log.forget();

@@ -11,16 +11,19 @@
 use super::failure::{StatementError, failure, no_connection};
 use super::fence::Fence;
 use super::growth::Growth;
-use super::history::History;
+use super::lineage::Lineage;
 use super::tls::Tls;
 use super::{Caches, Endpoint, Settings, preparation};
 use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Timeouts,
 };
+use futures_util::future::maybe_done;
 use selvedge_store::Error;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
@@ -84,7 +87,7 @@ impl Connections {
             .timeouts(Timeouts { wait: Some(limit), create: Some(limit), recycle: Some(limit) })
             .runtime(Runtime::Tokio1)
             .post_create(set_up(preparation(settings), limit, caches.clone()))
-            .pre_recycle(check(silence.clone(), caches.history.clone()))
+            .pre_recycle(check(silence.clone(), caches.lineage.clone()))
             .post_recycle(refresh_plans(caches.growth.clone()))
             .build()
             .map_err(|error| Error::Failed(error.to_string()))?;
@@ -156,11 +159,11 @@ fn refresh_plans(growth: Arc<Growth>) -> Hook {
 
 /// Refuses an idle connection that is probably silent, or may lead to a server of the past. An unanswered probe makes all
 /// others suspect.
-fn check(silence: Arc<Silence>, history: Arc<History>) -> Hook {
+fn check(silence: Arc<Silence>, lineage: Arc<Lineage>) -> Hook {
     Hook::async_fn(move |client, metrics| {
-        let (silence, history) = (silence.clone(), history.clone());
+        let (silence, lineage) = (silence.clone(), lineage.clone());
         Box::pin(async move {
-            if history.is_older(metrics.created) {
+            if lineage.is_older(metrics.created) {
                 return Err(HookError::message("the connection may lead to another server"));
             }
             let unused = metrics.last_used();
@@ -310,5 +313,62 @@ impl Drop for Connection {
             let (token, tls) = (client.cancel_token(), self.tls.clone());
             runtime.spawn(async move { timeout(PROBE_TIMEOUT, token.cancel_query(tls)).await });
         }
+    }
+}
+
+/// The parameters of a statement.
+pub type Parameters<'a> = Vec<Box<dyn ToSql + Sync + Send + 'a>>;
+
+/// Borrows parameters as the driver takes them.
+pub fn as_refs<'p>(parameters: &'p Parameters<'_>) -> Vec<&'p (dyn ToSql + Sync)> {
+    parameters.iter().map(|value| value.as_ref() as &(dyn ToSql + Sync)).collect()
+}
+
+/// Statements that are sent together on one connection. The server runs them in the order in which they were added.
+pub struct Pipeline<'a> {
+    connection: &'a Connection,
+    statements: Vec<(Statement, Parameters<'a>)>,
+}
+
+impl<'a> Pipeline<'a> {
+    /// Returns an empty pipeline.
+    pub fn new(connection: &'a Connection) -> Self {
+        Pipeline { connection, statements: Vec::new() }
+    }
+
+    /// Adds a statement, which is prepared first if this connection has not used it before.
+    pub async fn add(&mut self, text: &str, parameters: Parameters<'a>) -> Result<(), StatementError> {
+        let statement = self.connection.prepare_cached(text).await?;
+        self.statements.push((statement, parameters));
+        Ok(())
+    }
+
+    /// Sends all statements and waits for all answers, which are returned in order. After an error the server skips the
+    /// rest of the transaction, so the first error is the cause of all others. The outer error means that the connection
+    /// was silent before the last answer.
+    pub async fn run(self) -> Result<Vec<Result<Vec<Row>, StatementError>>, StatementError> {
+        let client = self.connection.client();
+        let mut running: Vec<_> = self
+            .statements
+            .iter()
+            .map(|(statement, parameters)| {
+                let parameters = as_refs(parameters);
+                Box::pin(maybe_done(async move { client.query(statement, &parameters).await }))
+            })
+            .collect();
+        let mut answered = 0;
+        while answered < running.len() {
+            // The first poll of a query sends it, and the first round of polls is in order.
+            let next_answer = poll_fn(|context| {
+                let mut ready = 0;
+                for one in &mut running {
+                    ready += usize::from(one.as_mut().poll(context).is_ready());
+                }
+                if ready > answered { Poll::Ready(ready) } else { Poll::Pending }
+            });
+            answered = self.connection.answer(next_answer).await?;
+        }
+        let answers = running.iter_mut().filter_map(|one| Pin::as_mut(one).take_output());
+        Ok(answers.map(|answer| answer.map_err(StatementError::from)).collect())
     }
 }

@@ -1,10 +1,8 @@
 //! API keys.
 
 use crate::PostgresStore;
-use crate::columns::{Micros, array, columns};
-use crate::load::{Asking, collect};
-use crate::save::Saving;
-use crate::sql::statements;
+use crate::kinds::{Asking, Saving, collect};
+use crate::sql::{Micros, array, columns, statements};
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
 use selvedge_core::{Name, Role, Timestamp};

@@ -1,10 +1,8 @@
 //! Bulk jobs.
 
 use crate::PostgresStore;
-use crate::columns::{Micros, array, columns};
-use crate::load::{Asking, collect};
-use crate::save::Saving;
-use crate::sql::statements;
+use crate::kinds::{Asking, Saving, collect};
+use crate::sql::{Micros, array, columns, statements};
 use async_trait::async_trait;
 use selvedge_core::NamespaceId;
 use selvedge_core::bulk_job::{BulkJob, BulkJobId, BulkJobState};

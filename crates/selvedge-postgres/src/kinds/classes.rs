@@ -1,11 +1,9 @@
 //! Classes, and the pairs of class and priority that have executions.
 
 use crate::PostgresStore;
-use crate::columns::{array, columns};
 use crate::connection::failure;
-use crate::load::Asking;
-use crate::save::Saving;
-use crate::sql::statements;
+use crate::kinds::{Asking, Saving};
+use crate::sql::{array, columns, statements};
 use async_trait::async_trait;
 use selvedge_core::class::{UNPOOLED, USED_EVERY_MS};
 use selvedge_core::{Class, ClassId, Name, NamespaceId};
@@ -87,7 +85,7 @@ impl ClassStore for PostgresStore {
     async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
         let rows = self.meter.measure("classes_after", self.query_in_background(&LIST, &[&after.0])).await?;
         let classes: Vec<(ClassId, Class)> = rows.iter().map(decode).collect();
-        self.history.learn_classes(&classes);
+        self.lineage.learn_classes(&classes);
         Ok(classes)
     }
 
@@ -114,7 +112,7 @@ impl PostgresStore {
             Ok(interned)
         };
         let interned = client.transaction("begin", intern).await?;
-        self.history.learn_classes(&interned);
+        self.lineage.learn_classes(&interned);
         Ok(interned)
     }
 
@@ -141,7 +139,7 @@ impl PostgresStore {
             Ok(removed)
         };
         let removed = client.transaction("begin", remove).await?;
-        self.history.forget_classes(&removed);
+        self.lineage.forget_classes(&removed);
         Ok(removed.len() as u64)
     }
 }

@@ -3,12 +3,10 @@
 use super::due::START;
 use super::executions::{self, below, gather_execution};
 use crate::PostgresStore;
-use crate::columns::{END_OF_TIME, Micros, array, column, columns, get};
-use crate::connection::pipeline::{Parameters, as_refs};
-use crate::load::{Asking, Loading, collect, ignore};
+use crate::connection::{Parameters, as_refs};
+use crate::kinds::{Asking, Loading, Saving, collect, ignore, only_locks};
 use crate::read::{readable, scanned_tags, scope_parameters};
-use crate::save::{self, Saving};
-use crate::sql::statements;
+use crate::sql::{END_OF_TIME, Micros, array, column, columns, get, statements};
 use async_trait::async_trait;
 use selvedge_core::filter::{ListPosition, tag_text};
 use selvedge_core::flow::{FlowFilter, FlowListPosition, FlowState};
@@ -105,7 +103,7 @@ fn ids(ids: &[FlowId]) -> Parameters<'static> {
 /// Locks the growth of flows, then reads nodes by name and the members of flows.
 pub fn load_nodes(asking: &mut Asking<'_>) {
     let (needs, writers_key) = (asking.needs, asking.writers_key);
-    asking.lock(&needs.growing, &LOCK_GROWTH, |flows| growth(flows, writers_key), ignore);
+    asking.lock(&needs.growing, &LOCK_GROWTH, |flows| growth(flows, writers_key), only_locks);
     let names = |names: &[(FlowId, Name)]| {
         vec![array(names, |(flow, _)| flow.0), array(names, |(_, name)| name.to_string())]
     };
@@ -206,7 +204,7 @@ pub fn save(saving: &mut Saving<'_>) {
             array(&tags, |(flow, _)| Micros::from(flow.submitted_at)),
             array(&tags, |(flow, _)| flow.id.0),
         ];
-        saving.add(&TAGS_INSERT, parameters, save::ignore);
+        saving.add(&TAGS_INSERT, parameters, ignore);
     }
     saving.rows(&flows.updated, &UPDATE, |rows| {
         let mut parameters = with_retention(rows.iter().map(|(flow, _)| flow));

@@ -6,13 +6,11 @@
 
 use super::executions::{self, gather_execution};
 use crate::PostgresStore;
-use crate::columns::{Micros, array, columns};
-use crate::connection::pipeline::{Parameters, Pipeline};
 use crate::connection::{Connection, StatementError};
-use crate::load::{Asking, Loading, collect};
+use crate::connection::{Parameters, Pipeline};
+use crate::kinds::{Asking, Loading, Saving, collect, ignore};
 use crate::read::readable;
-use crate::save::{Saving, ignore};
-use crate::sql::statements;
+use crate::sql::{Micros, array, columns, statements};
 use crate::store_clock;
 use async_trait::async_trait;
 use selvedge_core::gate::{Amounts, Gate, GateId, GateKind, GateName, GateState, LedgerEntry, add};

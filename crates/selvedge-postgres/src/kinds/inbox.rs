@@ -3,10 +3,8 @@
 //! A search for waiting rows begins at a snapshot: see `due/glance.rs`.
 
 use crate::PostgresStore;
-use crate::columns::{Micros, array, columns};
-use crate::load::{Asking, collect};
-use crate::save::Saving;
-use crate::sql::statements;
+use crate::kinds::{Asking, Saving, collect};
+use crate::sql::{Micros, array, columns, statements};
 use async_trait::async_trait;
 use selvedge_core::Name;
 use selvedge_core::inbox::{InboxEntry, InboxNumber, InboxProblem, InboxRow, REFUSED_KEPT_MS};

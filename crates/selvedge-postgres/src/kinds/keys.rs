@@ -1,10 +1,8 @@
 //! Keys under which executions and flows are submitted, and the answers of operations.
 
 use crate::PostgresStore;
-use crate::columns::{Micros, array, column, columns, payload};
-use crate::load::{Asking, collect};
-use crate::save::Saving;
-use crate::sql::statements;
+use crate::kinds::{Asking, Saving, collect};
+use crate::sql::{Micros, array, column, columns, payload, statements};
 use async_trait::async_trait;
 use selvedge_core::rows::{KeyName, KeyRow, KeyScope, KeySubject};
 use selvedge_core::{Name, NamespaceId};

@@ -25,7 +25,7 @@ impl PostgresStore {
     async fn find_namespace_named(&self, name: &Name) -> Result<Option<NamespaceId>, Error> {
         let rows = self.query_in_background(&FIND, &[&name.as_str()]).await?;
         let found = rows.first().map(|row| NamespaceId(row.get(0)));
-        self.history.learn_namespaces(found.map(|id| (id, name.clone())).iter());
+        self.lineage.learn_namespaces(found.map(|id| (id, name.clone())).iter());
         Ok(found)
     }
 }
@@ -52,7 +52,7 @@ impl NamespaceStore for PostgresStore {
         let rows = self.meter.measure("namespaces", self.query_in_background(&LIST, &[])).await?;
         let namespace = |row: &Row| (NamespaceId(row.get(0)), Name::trusted(row.get(1)));
         let namespaces: Vec<(NamespaceId, Name)> = rows.iter().map(namespace).collect();
-        self.history.learn_namespaces(namespaces.iter());
+        self.lineage.learn_namespaces(namespaces.iter());
         Ok(namespaces)
     }
 

@@ -2,11 +2,9 @@
 
 use super::due::START;
 use crate::PostgresStore;
-use crate::columns::{Micros, array, columns};
-use crate::load::{Asking, collect};
+use crate::kinds::{Asking, Saving, collect};
 use crate::read::{scanned_tags, scope_parameters};
-use crate::save::Saving;
-use crate::sql::statements;
+use crate::sql::{Micros, array, columns, statements};
 use async_trait::async_trait;
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::{NamespaceId, Timestamp};

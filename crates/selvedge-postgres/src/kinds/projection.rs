@@ -5,11 +5,10 @@
 //! sees that the execution is gone, or the deletion sees the attempt. Neither waits for anything else while it has the lock.
 
 use crate::PostgresStore;
-use crate::columns::{Micros, array, column};
 use crate::connection::failure;
-use crate::connection::pipeline::{Parameters, as_refs};
-use crate::save::{Saving, ignore};
-use crate::sql::statements;
+use crate::connection::{Parameters, as_refs};
+use crate::kinds::{Saving, ignore};
+use crate::sql::{Micros, array, column, statements};
 use async_trait::async_trait;
 use selvedge_core::Name;
 use selvedge_store::{

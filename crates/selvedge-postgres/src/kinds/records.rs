@@ -4,10 +4,9 @@
 //! with a guard before them. So records are read without locks of their own, after the locks on executions.
 
 use crate::PostgresStore;
-use crate::columns::array;
-use crate::connection::pipeline::Parameters;
-use crate::load::Loading;
-use crate::save::Saving;
+use crate::connection::Parameters;
+use crate::kinds::{Loading, Saving};
+use crate::sql::array;
 use selvedge_core::{ExecutionId, Name, Rows};
 use selvedge_store::Error;
 use tokio_postgres::Row;

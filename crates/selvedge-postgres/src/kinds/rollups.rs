@@ -1,8 +1,7 @@
 //! Minute rollups.
 
 use crate::PostgresStore;
-use crate::columns::{Micros, columns};
-use crate::sql::statements;
+use crate::sql::{Micros, columns, statements};
 use async_trait::async_trait;
 use selvedge_core::rollup::{Rollup, RollupKey, RollupQuery, RollupRow};
 use selvedge_core::{Name, NamespaceId};

@@ -1,11 +1,9 @@
 //! Schedules.
 
 use crate::PostgresStore;
-use crate::columns::{Micros, array, column, columns};
-use crate::load::{Asking, collect};
+use crate::kinds::{Asking, Saving, collect};
 use crate::read::readable;
-use crate::save::Saving;
-use crate::sql::statements;
+use crate::sql::{Micros, array, column, columns, statements};
 use crate::store_clock;
 use async_trait::async_trait;
 use selvedge_core::schedule::{Schedule, ScheduleName};

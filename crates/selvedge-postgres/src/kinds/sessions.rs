@@ -1,11 +1,9 @@
 //! Sessions of workers, and the leases that they hold.
 
 use crate::PostgresStore;
-use crate::columns::{Micros, array, columns};
-use crate::connection::pipeline::Parameters;
-use crate::load::{Asking, collect};
-use crate::save::{Saving, ignore};
-use crate::sql::statements;
+use crate::connection::Parameters;
+use crate::kinds::{Asking, Saving, collect, ignore};
+use crate::sql::{Micros, array, columns, statements};
 use async_trait::async_trait;
 use selvedge_core::rows::HeldLease;
 use selvedge_core::{ClaimScope, ExecutionId, LeaseId, Name, NamespaceId, Session, SessionId};

@@ -2,10 +2,8 @@
 
 use super::records::{self, Unreadable, gather};
 use crate::PostgresStore;
-use crate::columns::{Micros, column, columns, some_payload};
-use crate::load::Asking;
-use crate::save::{Saving, ignore};
-use crate::sql::statements;
+use crate::kinds::{Asking, Saving, ignore};
+use crate::sql::{Micros, column, columns, some_payload, statements};
 use async_trait::async_trait;
 use selvedge_core::rows::Changes;
 use selvedge_core::signal::Effect;

@@ -2,10 +2,8 @@
 
 use super::records::{self, Unreadable, gather};
 use crate::PostgresStore;
-use crate::columns::{Micros, columns, some_payload};
-use crate::load::Asking;
-use crate::save::Saving;
-use crate::sql::statements;
+use crate::kinds::{Asking, Saving};
+use crate::sql::{Micros, columns, some_payload, statements};
 use async_trait::async_trait;
 use selvedge_core::step::StepKind;
 use selvedge_core::{ExecutionId, Name, Step};

@@ -2,11 +2,9 @@
 
 use super::records;
 use crate::PostgresStore;
-use crate::columns::{Micros, array, column, columns, payload, some_payload};
-use crate::connection::pipeline::{Parameters, as_refs};
-use crate::load::{Asking, collect};
-use crate::save::Saving;
-use crate::sql::statements;
+use crate::connection::{Parameters, as_refs};
+use crate::kinds::{Asking, Saving, collect};
+use crate::sql::{Micros, array, column, columns, payload, some_payload, statements};
 use async_trait::async_trait;
 use selvedge_core::stream::{BEST_EFFORT_MS, Frame, FrameKind, FrameRange, Stream, StreamName};
 use selvedge_core::{ExecutionId, Name};

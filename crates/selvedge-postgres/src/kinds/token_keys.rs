@@ -1,10 +1,8 @@
 //! Keys that sign tokens. They belong to no execution.
 
 use crate::PostgresStore;
-use crate::columns::{Micros, array, columns};
-use crate::load::{Asking, collect};
-use crate::save::Saving;
-use crate::sql::statements;
+use crate::kinds::{Asking, Saving, collect};
+use crate::sql::{Micros, array, columns, statements};
 use async_trait::async_trait;
 use selvedge_core::token::{TokenKey, TokenKeyId};
 use selvedge_store::{Error, TokenKeyReads};

@@ -2,10 +2,8 @@
 
 use super::records::{self, Unreadable, gather, unreadable};
 use crate::PostgresStore;
-use crate::columns::{END_OF_TIME, Micros, columns};
-use crate::load::Asking;
-use crate::save::Saving;
-use crate::sql::statements;
+use crate::kinds::{Asking, Saving};
+use crate::sql::{END_OF_TIME, Micros, columns, statements};
 use async_trait::async_trait;
 use selvedge_core::token::TokenKeyId;
 use selvedge_core::waitpoint::{WaitpointFilter, WaitpointPosition, WaitpointState};

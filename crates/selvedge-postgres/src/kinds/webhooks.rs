@@ -1,11 +1,9 @@
 //! Webhooks and their deliveries.
 
 use crate::PostgresStore;
-use crate::columns::{array, column, columns};
-use crate::load::{Asking, collect};
+use crate::kinds::{Asking, Saving, collect};
 use crate::read::readable;
-use crate::save::Saving;
-use crate::sql::statements;
+use crate::sql::{array, column, columns, statements};
 use async_trait::async_trait;
 use selvedge_core::webhook::{Delivery, DeliveryId, DeliveryState, Webhook, WebhookId, WebhookName};
 use selvedge_core::{Name, NamespaceId};

@@ -2,7 +2,7 @@
 
 use selvedge_core::filter::{Filter, Payloads};
 use selvedge_core::state::StateName;
-use selvedge_core::{Draft, FlowId, GateId, NamespaceId};
+use selvedge_core::{Draft, FlowId, Gate, GateId, NamespaceId};
 use selvedge_postgres::PostgresStore;
 use selvedge_store::{DueReads, Error, ExecutionReads, FlowReads, GateReads, Transactions};
 use selvedge_system_tests::Sandbox;
@@ -179,7 +179,7 @@ async fn a_schema_without_admission_is_migrated_and_keeps_suspended_executions_a
     let counted = [StateName::Waiting, StateName::Suspended, StateName::Held, StateName::Completed];
     assert_eq!(counted.map(|state| flow.counts.of(state)), [1, 3, 0, 2]);
     assert_eq!(store.held_by(GateId(1), 10).await.expect("the usage is counted"), 0);
-    assert_eq!(store.overview().await.expect("the read succeeds").gates, None);
+    assert_eq!(store.overview().await.expect("the read succeeds").due.of::<Gate>(), None);
 }
 
 #[tokio::test]

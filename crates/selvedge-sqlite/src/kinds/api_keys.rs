@@ -13,7 +13,7 @@ use selvedge_store::{ApiKeyStore, Error};
 use uuid::Uuid;
 
 pub(crate) const KIND: Kind =
-    Kind { columns: &[("api_key", api_key::LIST)], statements: STATEMENTS, load, save };
+    Kind { columns: &[("api_key", api_key::LIST)], statements: STATEMENTS, load, save, ..Kind::EMPTY };
 
 statements! {
     API_KEYS_FIND = "api_keys/find";

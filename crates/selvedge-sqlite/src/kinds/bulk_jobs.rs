@@ -8,15 +8,22 @@ use crate::sql::{self, columns, statements};
 use async_trait::async_trait;
 use rusqlite::{Connection, Row, params};
 use selvedge_core::bulk_job::{BulkJob, BulkJobId, BulkJobState};
-use selvedge_core::{Changes, NamespaceId, Needs, Rows, Timestamp};
+use selvedge_core::{Changes, NamespaceId, Needs, Rows, Timed, Timestamp};
 use selvedge_store::{BulkJobReads, Error, ReconcilerScope};
 use uuid::Uuid;
 
-pub(crate) const KIND: Kind =
-    Kind { columns: &[("bulk_job", bulk_job::LIST)], statements: STATEMENTS, load, save };
+pub(crate) const KIND: Kind = Kind {
+    columns: &[("bulk_job", bulk_job::LIST)],
+    statements: STATEMENTS,
+    load,
+    save,
+    due: Some((BulkJob::KIND, &BULK_JOBS_FIND_NEXT_DUE)),
+    delete_rest: &[&BULK_JOBS_DELETE_REST],
+};
 
 statements! {
     BULK_JOBS_DELETE = "bulk_jobs/delete";
+    BULK_JOBS_DELETE_REST = "bulk_jobs/delete_rest";
     BULK_JOBS_FIND_NEXT_DUE = "bulk_jobs/find_next_due";
     BULK_JOBS_LIST = "bulk_jobs/list";
     BULK_JOBS_LIST_DUE = "bulk_jobs/list_due";

@@ -4,7 +4,7 @@ use crate::SqliteStore;
 use crate::kinds::executions::EXECUTIONS_FIND_NEXT_DUE;
 use crate::kinds::flows::FLOWS_FIND_NEXT_DUE;
 use crate::kinds::outbox::OUTBOX_FIND_OLDEST;
-use crate::kinds::{Kind, bulk_jobs, gates, schedules};
+use crate::kinds::{KINDS, Kind, gates};
 use crate::row;
 use crate::sql::statements;
 use async_trait::async_trait;
@@ -13,7 +13,7 @@ use selvedge_core::outbox::OutboxKind;
 use selvedge_core::session::FORGET_MS;
 use selvedge_core::stream::BEST_EFFORT_MS;
 use selvedge_core::{DueKind, Timestamp};
-use selvedge_store::{DueReads, Error, FlowDue, Overview, ReconcilerScope};
+use selvedge_store::{DueReads, DueTimes, Error, FlowDue, Overview, ReconcilerScope};
 use uuid::Uuid;
 
 pub(crate) const KIND: Kind = Kind { statements: STATEMENTS, ..Kind::EMPTY };
@@ -55,21 +55,20 @@ fn overview(connection: &Connection, now: Timestamp) -> rusqlite::Result<Overvie
                 ..Overview::default()
             })
         })?;
+    let mut due = DueTimes::default();
+    for (kind, statement) in KINDS.iter().filter_map(|kind| kind.due) {
+        let first =
+            connection.prepare_cached(statement)?.query_row((), |found| row::optional_time(found, 0))?;
+        first.into_iter().for_each(|at| due.add(kind, at));
+    }
     Ok(Overview {
         next: earliest(connection, &EXECUTIONS_FIND_NEXT_DUE, &DueKind::ALL, DueKind::code)?,
         outbox: earliest(connection, &OUTBOX_FIND_OLDEST, &OutboxKind::ALL, OutboxKind::code)?,
         flows: earliest(connection, &FLOWS_FIND_NEXT_DUE, &FlowDue::ALL, FlowDue::code)?,
-        gates: next(connection, &gates::GATES_FIND_NEXT_DUE)?,
-        bulk_jobs: next(connection, &bulk_jobs::BULK_JOBS_FIND_NEXT_DUE)?,
-        schedules: next(connection, &schedules::SCHEDULES_FIND_NEXT_DUE)?,
+        due,
         lanes: gates::has_lanes(connection)?,
         ..overview
     })
-}
-
-/// Returns the earliest time that a statement finds.
-fn next(connection: &Connection, statement: &str) -> rusqlite::Result<Option<Timestamp>> {
-    connection.prepare_cached(statement)?.query_row((), |found| row::optional_time(found, 0))
 }
 
 /// Returns the earliest time of each kind that has one.

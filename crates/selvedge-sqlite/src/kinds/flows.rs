@@ -21,7 +21,8 @@ use selvedge_store::columns::{COUNTED, FlowColumns};
 use selvedge_store::{DueFlow, Error, FlowDue, FlowReads, ReconcilerScope};
 use std::collections::BTreeMap;
 
-pub(crate) const KIND: Kind = Kind { columns: &[("flow", flow::LIST)], statements: STATEMENTS, load, save };
+pub(crate) const KIND: Kind =
+    Kind { columns: &[("flow", flow::LIST)], statements: STATEMENTS, load, save, ..Kind::EMPTY };
 
 statements! {
     FLOW_TAGS_DELETE = "flow_tags/delete";

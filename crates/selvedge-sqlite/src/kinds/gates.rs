@@ -10,18 +10,25 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, Row, params};
 use selvedge_core::gate::{Config, Gate, GateId, GateKind, GateName, GateState, LedgerEntry};
 use selvedge_core::rows::HeldBy;
-use selvedge_core::{Changes, ExecutionId, Name, NamespaceId, Needs, Rows, Timestamp};
+use selvedge_core::{Changes, ExecutionId, Name, NamespaceId, Needs, Rows, Timed, Timestamp};
 use selvedge_store::{Error, GateReads, ReconcilerScope, merge};
 use uuid::Uuid;
 
-pub(crate) const KIND: Kind =
-    Kind { columns: &[("gate", gate::LIST), ("ledger", ledger::LIST)], statements: STATEMENTS, load, save };
+pub(crate) const KIND: Kind = Kind {
+    columns: &[("gate", gate::LIST), ("ledger", ledger::LIST)],
+    statements: STATEMENTS,
+    load,
+    save,
+    due: Some((Gate::KIND, &GATES_FIND_NEXT_DUE)),
+    delete_rest: &[&LEDGER_DELETE_REST, &GATES_DELETE_REST],
+};
 
 statements! {
     EXECUTIONS_COUNT_HELD = "executions/count_held";
     EXECUTIONS_FIND_HELD = "executions/find_held";
     GATES_DELETE = "gates/delete";
     GATES_DELETE_PARTS = "gates/delete_parts";
+    GATES_DELETE_REST = "gates/delete_rest";
     GATES_FIND_NEXT_DUE = "gates/find_next_due";
     GATES_GIVE_BACK = "gates/give_back";
     GATES_HAS_LANES = "gates/has_lanes";
@@ -33,6 +40,7 @@ statements! {
     GATES_UPDATE = "gates/update";
     LEDGER_DELETE = "ledger/delete";
     LEDGER_DELETE_PARTS = "ledger/delete_parts";
+    LEDGER_DELETE_REST = "ledger/delete_rest";
     LEDGER_INSERT = "ledger/insert";
     LEDGER_LIST = "ledger/list";
     LEDGER_LIST_BY_EXECUTION = "ledger/list_by_execution";

@@ -10,11 +10,19 @@ use selvedge_core::rows::{KeyName, KeyRow, KeySubject};
 use selvedge_core::{Changes, Needs, Rows, Timestamp};
 use selvedge_store::{Error, KeyStore};
 
-pub(crate) const KIND: Kind = Kind { columns: &[("key", key::LIST)], statements: STATEMENTS, load, save };
+pub(crate) const KIND: Kind = Kind {
+    columns: &[("key", key::LIST)],
+    statements: STATEMENTS,
+    load,
+    save,
+    delete_rest: &[&KEYS_DELETE_REST],
+    ..Kind::EMPTY
+};
 
 statements! {
     KEYS_DELETE = "keys/delete";
     KEYS_DELETE_EXPIRED = "keys/delete_expired";
+    KEYS_DELETE_REST = "keys/delete_rest";
     KEYS_INSERT = "keys/insert";
     KEYS_READ = "keys/read";
 }

@@ -29,6 +29,7 @@ use crate::connection::failure::is_not_understood;
 use crate::sql::Statement;
 use rusqlite::Connection;
 use selvedge_core::{Changes, ExecutionId, FlowId, Needs, Rows, Timestamp};
+use std::sync::LazyLock;
 
 /// A noun's part of the store.
 pub(crate) struct Kind {
@@ -41,6 +42,10 @@ pub(crate) struct Kind {
     /// Saves the changes of a decision. Returns the first guard that failed: then some changes are made and must be rolled
     /// back.
     pub save: fn(&Connection, &Changes, &mut Saving) -> rusqlite::Result<Option<String>>,
+    /// The name of the kind, and the statement that finds the time at which its first row is due.
+    pub due: Option<(&'static str, &'static LazyLock<String>)>,
+    /// The statements that delete rows of a namespace without executions and flows, in order.
+    pub delete_rest: &'static [&'static LazyLock<String>],
 }
 
 /// A save under way.
@@ -54,9 +59,15 @@ pub(crate) struct Saving {
 }
 
 impl Kind {
-    /// A noun without statements, which is neither loaded nor saved.
-    const EMPTY: Kind =
-        Kind { columns: &[], statements: &[], load: |_, _, _| Ok(()), save: |_, _, _| Ok(None) };
+    /// A noun without statements, which is neither loaded nor saved, is never due, and stays when its namespace is deleted.
+    const EMPTY: Kind = Kind {
+        columns: &[],
+        statements: &[],
+        load: |_, _, _| Ok(()),
+        save: |_, _, _| Ok(None),
+        due: None,
+        delete_rest: &[],
+    };
 }
 
 /// All kinds, in the order in which they are loaded and saved.

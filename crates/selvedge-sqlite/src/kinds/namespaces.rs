@@ -1,7 +1,7 @@
 //! Namespaces and their settings.
 
 use crate::SqliteStore;
-use crate::kinds::Kind;
+use crate::kinds::{KINDS, Kind};
 use crate::row;
 use crate::sql::{self, columns, statements};
 use async_trait::async_trait;
@@ -13,13 +13,6 @@ pub(crate) const KIND: Kind =
     Kind { columns: &[("settings", settings::LIST)], statements: STATEMENTS, ..Kind::EMPTY };
 
 statements! {
-    NAMESPACES_DELETE_BULK_JOBS = "namespaces/delete_bulk_jobs";
-    NAMESPACES_DELETE_EVENTS = "namespaces/delete_events";
-    NAMESPACES_DELETE_GATES = "namespaces/delete_gates";
-    NAMESPACES_DELETE_KEYS = "namespaces/delete_keys";
-    NAMESPACES_DELETE_LEDGER = "namespaces/delete_ledger";
-    NAMESPACES_DELETE_ROLLUPS = "namespaces/delete_rollups";
-    NAMESPACES_DELETE_SESSIONS = "namespaces/delete_sessions";
     NAMESPACES_FIND = "namespaces/find";
     NAMESPACES_INSERT = "namespaces/insert";
     NAMESPACES_LIST = "namespaces/list";
@@ -100,15 +93,7 @@ impl NamespaceStore for SqliteStore {
     async fn delete_rest_of_namespace(&self, namespace: NamespaceId, limit: u32) -> Result<u64, Error> {
         self.write("delete_rest_of_namespace", move |connection, _| {
             let mut deleted = 0;
-            for statement in [
-                &NAMESPACES_DELETE_LEDGER,
-                &NAMESPACES_DELETE_GATES,
-                &NAMESPACES_DELETE_KEYS,
-                &NAMESPACES_DELETE_SESSIONS,
-                &NAMESPACES_DELETE_ROLLUPS,
-                &NAMESPACES_DELETE_BULK_JOBS,
-                &NAMESPACES_DELETE_EVENTS,
-            ] {
+            for statement in KINDS.iter().flat_map(|kind| kind.delete_rest) {
                 deleted += sql::execute(connection, statement, params![namespace.0, limit])?;
             }
             Ok(deleted)

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 pub(crate) const KIND: Kind =
-    Kind { columns: &[("outbox", outbox::LIST)], statements: STATEMENTS, load, save };
+    Kind { columns: &[("outbox", outbox::LIST)], statements: STATEMENTS, load, save, ..Kind::EMPTY };
 
 statements! {
     OUTBOX_DELETE = "outbox/delete";

@@ -10,13 +10,15 @@ use selvedge_store::{
     Error, ProjectedAttempt, ProjectedEnd, ProjectedEvent, ProjectionLease, ProjectionPage, ProjectionStore,
 };
 
-pub(crate) const KIND: Kind = Kind { statements: STATEMENTS, save, ..Kind::EMPTY };
+pub(crate) const KIND: Kind =
+    Kind { statements: STATEMENTS, save, delete_rest: &[&PROJECTED_EVENTS_DELETE_REST], ..Kind::EMPTY };
 
 statements! {
     PROJECTED_ATTEMPTS_DELETE = "projected_attempts/delete";
     PROJECTED_ATTEMPTS_END = "projected_attempts/end";
     PROJECTED_ATTEMPTS_UPSERT = "projected_attempts/upsert";
     PROJECTED_EVENTS_DELETE_OLD = "projected_events/delete_old";
+    PROJECTED_EVENTS_DELETE_REST = "projected_events/delete_rest";
     PROJECTED_EVENTS_INSERT = "projected_events/insert";
     PROJECTION_MOVE = "projection/move";
     PROJECTION_READ = "projection/read";

@@ -11,10 +11,12 @@ use selvedge_core::rollup::{Rollup, RollupKey, RollupQuery, RollupRow, minute_of
 use selvedge_core::{Name, NamespaceId, Timestamp};
 use selvedge_store::{Error, RollupStore};
 
-pub(crate) const KIND: Kind = Kind { statements: STATEMENTS, ..Kind::EMPTY };
+pub(crate) const KIND: Kind =
+    Kind { statements: STATEMENTS, delete_rest: &[&ROLLUPS_DELETE_REST], ..Kind::EMPTY };
 
 statements! {
     ROLLUPS_DELETE_OLD = "rollups/delete_old";
+    ROLLUPS_DELETE_REST = "rollups/delete_rest";
     ROLLUPS_LIST = "rollups/list";
     ROLLUPS_LIST_BY_LANE = "rollups/list_by_lane";
     ROLLUPS_UPSERT = "rollups/upsert";

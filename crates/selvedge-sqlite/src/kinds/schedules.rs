@@ -7,12 +7,18 @@ use crate::sql::{self, columns, statements};
 use async_trait::async_trait;
 use rusqlite::{Connection, Row, params};
 use selvedge_core::schedule::{Schedule, ScheduleName};
-use selvedge_core::{Changes, Name, NamespaceId, Needs, Rows, Timestamp};
+use selvedge_core::{Changes, Name, NamespaceId, Needs, Rows, Timed, Timestamp};
 use selvedge_store::columns::ScheduleColumns;
 use selvedge_store::{DueSchedules, Error, ReconcilerScope, ScheduleReads};
 
-pub(crate) const KIND: Kind =
-    Kind { columns: &[("schedule", schedule::LIST)], statements: STATEMENTS, load, save };
+pub(crate) const KIND: Kind = Kind {
+    columns: &[("schedule", schedule::LIST)],
+    statements: STATEMENTS,
+    load,
+    save,
+    due: Some((Schedule::KIND, &SCHEDULES_FIND_NEXT_DUE)),
+    ..Kind::EMPTY
+};
 
 statements! {
     SCHEDULES_DELETE = "schedules/delete";

@@ -15,12 +15,19 @@ use selvedge_core::{
 use selvedge_store::columns as stored;
 use selvedge_store::{Error, SessionReads};
 
-pub(crate) const KIND: Kind =
-    Kind { columns: &[("session", session::LIST)], statements: STATEMENTS, load, save };
+pub(crate) const KIND: Kind = Kind {
+    columns: &[("session", session::LIST)],
+    statements: STATEMENTS,
+    load,
+    save,
+    delete_rest: &[&SESSIONS_DELETE_REST],
+    ..Kind::EMPTY
+};
 
 statements! {
     LEASES_LIST = "leases/list";
     SESSIONS_DELETE = "sessions/delete";
+    SESSIONS_DELETE_REST = "sessions/delete_rest";
     SESSIONS_LIST = "sessions/list";
     SESSIONS_LIST_BY_INSTANCE = "sessions/list_by_instance";
     SESSIONS_LIST_UNSEEN = "sessions/list_unseen";

@@ -12,7 +12,7 @@ use selvedge_core::{Changes, ExecutionId, Name, Needs, Rows, Signal, WaitpointId
 use selvedge_store::{Error, SignalReads};
 
 pub(crate) const KIND: Kind =
-    Kind { columns: &[("signal", signal::LIST)], statements: STATEMENTS, load, save };
+    Kind { columns: &[("signal", signal::LIST)], statements: STATEMENTS, load, save, ..Kind::EMPTY };
 
 statements! {
     SIGNALS_DELETE = "signals/delete";

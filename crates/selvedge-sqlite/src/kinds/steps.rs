@@ -14,7 +14,8 @@ use selvedge_core::step::{Step, StepKind};
 use selvedge_core::{Changes, ExecutionId, Needs, Rows, Timestamp};
 use selvedge_store::{Error, StepReads};
 
-pub(crate) const KIND: Kind = Kind { columns: &[("step", step::LIST)], statements: STATEMENTS, load, save };
+pub(crate) const KIND: Kind =
+    Kind { columns: &[("step", step::LIST)], statements: STATEMENTS, load, save, ..Kind::EMPTY };
 
 statements! {
     STEPS_DELETE = "steps/delete";

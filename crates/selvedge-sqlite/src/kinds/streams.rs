@@ -11,8 +11,13 @@ use selvedge_core::stream::{BEST_EFFORT_MS, Frame, FrameKind, FrameRange, Stream
 use selvedge_core::{Changes, Name, Needs, Rows};
 use selvedge_store::{Error, StreamStore};
 
-pub(crate) const KIND: Kind =
-    Kind { columns: &[("stream", stream::LIST), ("frame", frame::LIST)], statements: STATEMENTS, load, save };
+pub(crate) const KIND: Kind = Kind {
+    columns: &[("stream", stream::LIST), ("frame", frame::LIST)],
+    statements: STATEMENTS,
+    load,
+    save,
+    ..Kind::EMPTY
+};
 
 statements! {
     FRAMES_DELETE = "frames/delete";

@@ -11,7 +11,7 @@ use selvedge_core::{Changes, Needs, Rows, Timestamp};
 use selvedge_store::{Error, TokenKeyReads};
 
 pub(crate) const KIND: Kind =
-    Kind { columns: &[("token_key", token_key::LIST)], statements: STATEMENTS, load, save };
+    Kind { columns: &[("token_key", token_key::LIST)], statements: STATEMENTS, load, save, ..Kind::EMPTY };
 
 statements! {
     TOKEN_KEYS_DELETE = "token_keys/delete";

@@ -14,7 +14,7 @@ use selvedge_store::{Error, WaitpointReads};
 use std::cmp::Reverse;
 
 pub(crate) const KIND: Kind =
-    Kind { columns: &[("waitpoint", waitpoint::LIST)], statements: STATEMENTS, load, save };
+    Kind { columns: &[("waitpoint", waitpoint::LIST)], statements: STATEMENTS, load, save, ..Kind::EMPTY };
 
 statements! {
     WAITPOINTS_DELETE = "waitpoints/delete";

@@ -16,6 +16,7 @@ pub(crate) const KIND: Kind = Kind {
     statements: STATEMENTS,
     load,
     save,
+    ..Kind::EMPTY
 };
 
 statements! {

@@ -104,7 +104,7 @@ const CASES: [Case; 90] = [
         ],
     },
     Case {
-        statement: "namespaces/delete_events",
+        statement: "projected_events/delete_rest",
         uses: &[
             "SEARCH projected_events USING PRIMARY KEY (cursor=?)",
             "SEARCH projected_events USING COVERING INDEX projected_events_namespace (namespace=?)",

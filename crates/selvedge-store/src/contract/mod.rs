@@ -32,86 +32,42 @@ mod transactions;
 mod waitpoints;
 mod webhooks;
 
-pub use api_keys::ApiKeyStore;
-pub use bulk_jobs::BulkJobReads;
-pub use classes::ClassStore;
-pub use due::DueReads;
-pub use executions::ExecutionReads;
-pub use flows::FlowReads;
-pub use gates::GateReads;
-pub use inbox::InboxStore;
-pub use keys::KeyStore;
-pub use log::LogStore;
-pub use namespaces::NamespaceStore;
-pub use outbox::OutboxReads;
-pub use projection::ProjectionStore;
-pub use rollups::RollupStore;
-pub use schedules::ScheduleReads;
-pub use secret::SecretStore;
-pub use sessions::SessionReads;
-pub use signals::SignalReads;
-pub use steps::StepReads;
-pub use streams::StreamStore;
-pub use token_keys::TokenKeyReads;
-pub use transactions::{BoxedTask, Decision, ManualClock, Transactions};
-pub use waitpoints::WaitpointReads;
-pub use webhooks::WebhookReads;
+pub use api_keys::*;
+pub use bulk_jobs::*;
+pub use classes::*;
+pub use due::*;
+pub use executions::*;
+pub use flows::*;
+pub use gates::*;
+pub use inbox::*;
+pub use keys::*;
+pub use log::*;
+pub use namespaces::*;
+pub use outbox::*;
+pub use projection::*;
+pub use rollups::*;
+pub use schedules::*;
+pub use secret::*;
+pub use sessions::*;
+pub use signals::*;
+pub use steps::*;
+pub use streams::*;
+pub use token_keys::*;
+pub use transactions::*;
+pub use waitpoints::*;
+pub use webhooks::*;
 
-/// A store of executions, flows, gates and the event log.
-pub trait Store:
-    Transactions
-    + DueReads
-    + ExecutionReads
-    + FlowReads
-    + OutboxReads
-    + GateReads
-    + SessionReads
-    + StreamStore
-    + SignalReads
-    + StepReads
-    + WaitpointReads
-    + TokenKeyReads
-    + KeyStore
-    + ApiKeyStore
-    + BulkJobReads
-    + WebhookReads
-    + ScheduleReads
-    + InboxStore
-    + NamespaceStore
-    + ClassStore
-    + LogStore
-    + ProjectionStore
-    + RollupStore
-    + SecretStore
-    + 'static
-{
+macro_rules! store {
+    ($($part:ident)*) => {
+        /// A store of executions, flows, gates and the event log.
+        pub trait Store: $($part +)* 'static {}
+
+        impl<T: $($part +)* 'static> Store for T {}
+    };
 }
 
-impl<T> Store for T where
-    T: Transactions
-        + DueReads
-        + ExecutionReads
-        + FlowReads
-        + OutboxReads
-        + GateReads
-        + SessionReads
-        + StreamStore
-        + SignalReads
-        + StepReads
-        + WaitpointReads
-        + TokenKeyReads
-        + KeyStore
-        + ApiKeyStore
-        + BulkJobReads
-        + WebhookReads
-        + ScheduleReads
-        + InboxStore
-        + NamespaceStore
-        + ClassStore
-        + LogStore
-        + ProjectionStore
-        + RollupStore
-        + SecretStore
-        + 'static
-{
+store! {
+    Transactions DueReads ExecutionReads FlowReads OutboxReads GateReads SessionReads StreamStore SignalReads StepReads
+    WaitpointReads TokenKeyReads KeyStore ApiKeyStore BulkJobReads WebhookReads ScheduleReads InboxStore NamespaceStore
+    ClassStore LogStore ProjectionStore RollupStore SecretStore
 }

@@ -24,7 +24,7 @@ pub trait NamespaceStore: Send + Sync {
         settings: NamespaceSettings,
     ) -> Result<(), Error>;
     /// Deletes up to `limit` rows of each kind that belong to a namespace without executions and flows: configured gates,
-    /// parts of budgets, ledgers, keys, sessions, rollups, ended bulk jobs, and events of the projection. Returns how many were
+    /// parts of budgets, ledgers, keys, sessions, rollups, ended jobs, and events of the projection. Returns how many were
     /// deleted. Skips locked rows.
     async fn delete_rest_of_namespace(&self, namespace: NamespaceId, limit: u32) -> Result<u64, Error>;
 }

@@ -2,6 +2,7 @@
 
 use crate::{count, refusal_events, submitted, take_in};
 use selvedge_engine::Options;
+use selvedge_engine::core::inbox::InboxRow;
 use selvedge_engine::core::{ExecutionId, FlowId};
 use selvedge_engine::store::{Notification, Transactions};
 use selvedge_postgres::{PostgresStore, Settings};
@@ -44,17 +45,17 @@ async fn a_transaction_that_stays_open_delays_only_itself() {
     let late = submitted(&open, "submit('late')").await;
     for round in 1..=3 {
         submitted(&sql, "submit('k')").await;
-        assert!(store.glance().await.expect("the glance succeeds").inbox.is_some());
+        assert!(store.glance().await.expect("the glance succeeds").due.of::<InboxRow>().is_some());
         take_in(&server).await;
         assert_eq!(count(&server.namespace).await, round);
         // From here on the server looks only for transactions that had not ended.
-        assert_eq!(store.glance().await.expect("the glance succeeds").inbox, None);
+        assert_eq!(store.glance().await.expect("the glance succeeds").due.of::<InboxRow>(), None);
     }
     open.run("commit").await;
-    assert!(store.glance().await.expect("the glance succeeds").inbox.is_some());
+    assert!(store.glance().await.expect("the glance succeeds").due.of::<InboxRow>().is_some());
     take_in(&server).await;
     server.namespace.get(ExecutionId(late)).await.expect("it was taken in");
-    assert_eq!(store.glance().await.expect("the glance succeeds").inbox, None);
+    assert_eq!(store.glance().await.expect("the glance succeeds").due.of::<InboxRow>(), None);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use crate::{count, refusal_events, submitted, take_in};
 use selvedge_engine::Error;
-use selvedge_engine::core::inbox::{InboxEntry, InboxNumber};
+use selvedge_engine::core::inbox::{InboxEntry, InboxNumber, InboxRow};
 use selvedge_engine::core::rules::inbox::InboxChange;
 use selvedge_engine::core::{ExecutionId, Refusal};
 use selvedge_system_tests::Sandbox;
@@ -46,7 +46,7 @@ async fn a_refused_submission_keeps_its_problem_and_can_be_repeated() {
 
     // Repeated, it is refused again while its reason remains, and taken in after that.
     server.namespace.change_inbox_row(number, InboxChange::Retry).await.expect("it waits again");
-    let found = server.engine.store().glance().await.expect("the glance succeeds").inbox;
+    let found = server.engine.store().glance().await.expect("the glance succeeds").due.of::<InboxRow>();
     assert!(found.is_some(), "a server that looked before finds it");
     take_in(&server).await;
     assert_eq!(refusal_events(&server.namespace).await.len(), 2);
@@ -113,7 +113,10 @@ async fn refused_submissions_are_listed_in_pages_deleted_by_operators_and_after_
     sql.run("update inbox set refused_at = now() - interval '6 days 23 hours'").await;
     assert_eq!(server.engine.tick("inbox").await.expect("the tick succeeds").done, 0);
     let overview = server.engine.store().overview().await.expect("the overview is read");
-    assert!(overview.inbox.is_some_and(|at| at > overview.now), "it is due when it is to be deleted");
+    assert!(
+        overview.due.of::<InboxRow>().is_some_and(|at| at > overview.now),
+        "it is due when it is to be deleted"
+    );
     sql.run("update inbox set refused_at = now() - interval '8 days'").await;
     assert_eq!(server.engine.tick("inbox").await.expect("the tick succeeds").done, 4);
     assert_eq!(sql.number("select count(*) from inbox", &[]).await, 0);

@@ -171,11 +171,11 @@ pub async fn a_job_is_due_until_it_is_taken_and_again_when_its_server_is_silent(
         let due = harness.store.due_bulk_jobs(scope, 10).await.expect("jobs are read");
         due.into_iter().map(|job| job.id).collect::<Vec<_>>()
     };
-    assert_eq!(harness.store.overview().await.expect("is read").bulk_jobs, None);
+    assert_eq!(harness.store.overview().await.expect("is read").due.of::<BulkJob>(), None);
     let job = start(harness, 1).await;
     assert_eq!(due(&everywhere).await, [id(1)]);
-    assert_eq!(harness.store.overview().await.expect("is read").bulk_jobs, Some(job.due_at));
-    assert_eq!(harness.store.glance().await.expect("is read").bulk_jobs, Some(job.due_at));
+    assert_eq!(harness.store.overview().await.expect("is read").due.of::<BulkJob>(), Some(job.due_at));
+    assert_eq!(harness.store.glance().await.expect("is read").due.of::<BulkJob>(), Some(job.due_at));
     let foreign = harness.in_namespace("foreign").await.namespace;
     let elsewhere = ReconcilerScope { namespace: Some(foreign), ..ReconcilerScope::default() };
     assert_eq!(due(&elsewhere).await, []);

@@ -22,7 +22,9 @@ use selvedge_core::rules::worker::{Depart, PutBack, PutBackReason};
 use selvedge_core::state::StateName;
 use selvedge_core::submission::When;
 use selvedge_core::suspension::WaitDraft;
-use selvedge_core::{Changes, Draft, DueKind, ExecutionId, Fact, FailureClass, Name, Outcome, Policy, State};
+use selvedge_core::{
+    Changes, Draft, DueKind, ExecutionId, Fact, FailureClass, Gate, Name, Outcome, Policy, State,
+};
 use selvedge_store::ReconcilerScope;
 use std::collections::BTreeSet;
 
@@ -156,7 +158,7 @@ pub async fn a_gate_whose_rate_refuses_is_checked_when_its_window_has_room(harne
         matches!(logged[1], Fact::Held(fact::Held { until: Some(until), .. }) if until == due_at),
         "{logged:?}"
     );
-    assert_eq!(harness.store.overview().await.expect("the overview is read").gates, Some(due_at));
+    assert_eq!(harness.store.overview().await.expect("the overview is read").due.of::<Gate>(), Some(due_at));
     assert_eq!((harness.check_gate_if_due(&quota).await, harness.check_gate(&quota).await), (0, 0));
     assert_eq!(harness.gate(&quota).await.due_at, Some(due_at));
     harness.assert_held(all[2], &quota).await;

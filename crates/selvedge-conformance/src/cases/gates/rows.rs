@@ -213,7 +213,7 @@ pub async fn the_parts_of_a_gate_are_listed_by_id(harness: &Harness) {
 pub async fn due_gates_are_found_earliest_first_and_in_pages(harness: &Harness) {
     let now = harness.now().await;
     let at = |name: &str, due_at| Gate { due_at, ..new(harness, GateKind::Quota, name) };
-    let overview = async || harness.store.overview().await.expect("the overview is read").gates;
+    let overview = async || harness.store.overview().await.expect("the overview is read").due.of::<Gate>();
     put(harness, &[at("never", None)]).await;
     assert_eq!(overview().await, None);
     let later = now.plus_ms(3_600_000);

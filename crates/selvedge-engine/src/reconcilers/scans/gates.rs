@@ -44,7 +44,7 @@ impl Reconciler for GateScan {
     }
 
     fn next_due(&self, overview: &Overview) -> Option<Timestamp> {
-        overview.gates
+        overview.due.of::<Gate>()
     }
 
     async fn tick(&self, context: &ReconcilerContext) -> Result<Tally, Error> {
@@ -53,11 +53,11 @@ impl Reconciler for GateScan {
         for _ in 0..PAGES {
             let mut gates = context.store.due_gates(&context.scope, after, PAGE).await?;
             let found = gates.len();
-            let overview = context.store.overview().await?;
-            let now = overview.now;
-            if found == 0 && after.is_none() && overview.gates.is_some_and(|due| due <= now) {
+            let now = context.store.now().await?;
+            if found == 0 && after.is_none() {
                 // The only due gate is unreadable, or out of scope. Counted as found, so that the supervisor backs off.
-                tally.scanned += 1;
+                let due = context.store.overview().await?.due.of::<Gate>();
+                tally.scanned += u64::from(due.is_some_and(|due| due <= now));
             }
             after = gates.last().and_then(|gate| Some((gate.due_at?, gate.id())));
             gates.retain(|gate| due_gates(gate, now) == self.gates);

@@ -18,13 +18,15 @@
 //! renewal, or the end of the earliest first term, or the time to live after the present for leases to come. Only sessions
 //! whose time has come are looked at, so each costs one search per time to live.
 
-use super::{GLANCE, LEASES_CHECK, first_of};
-use crate::columns::Micros;
+use super::{GLANCE, LEASES_CHECK, due_times, first_of};
+use crate::sql::Micros;
 use crate::{PostgresStore, settled};
+use selvedge_core::inbox::InboxRow;
 use selvedge_core::outbox::OutboxKind;
+use selvedge_core::schedule::Schedule;
 use selvedge_core::stream::BEST_EFFORT_MS;
-use selvedge_core::{DueKind, Timestamp};
-use selvedge_store::{Error, FlowDue, Overview};
+use selvedge_core::{DueKind, Gate, Timestamp};
+use selvedge_store::{DueTimes, Error, FlowDue, Overview};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio_postgres::Row;
@@ -204,13 +206,13 @@ impl Glances {
         overview.next.iter().for_each(|(kind, at)| lower(Head::Due(*kind), *at));
         overview.outbox.iter().for_each(|(kind, at)| lower(Head::Outbox(*kind), *at));
         overview.flows.iter().for_each(|(kind, at)| lower(Head::Flow(*kind), *at));
-        overview.gates.iter().for_each(|at| lower(Head::Gates, *at));
-        overview.schedules.iter().for_each(|at| lower(Head::Schedules, *at));
+        overview.due.of::<Gate>().into_iter().for_each(|at| lower(Head::Gates, at));
+        overview.due.of::<Schedule>().into_iter().for_each(|at| lower(Head::Schedules, at));
         if overview.stale {
             lower(Head::Keys, Timestamp::from_micros(0));
             lower(Head::Frames, Timestamp::from_micros(0));
         }
-        if overview.inbox.is_some() {
+        if overview.due.of::<InboxRow>().is_some() {
             known.inbox = None;
         }
     }
@@ -238,7 +240,6 @@ struct Found {
     next: Vec<Option<Micros>>,
     outbox: Vec<Option<Micros>>,
     flows: Vec<Option<Micros>>,
-    gates: Option<Micros>,
     keys: Option<Micros>,
     frames: Option<Micros>,
     newest_class: i32,
@@ -246,9 +247,7 @@ struct Found {
     registered: Vec<i64>,
     begun: Option<Micros>,
     registered_upto: Option<Micros>,
-    bulk_jobs: Option<Micros>,
-    schedules: Option<Micros>,
-    inbox: Option<Micros>,
+    due: DueTimes,
     snapshot: String,
 }
 
@@ -260,7 +259,6 @@ impl Found {
             next: row.get(1),
             outbox: row.get(2),
             flows: row.get(3),
-            gates: row.get(4),
             keys: row.get(5),
             frames: row.get(6),
             newest_class: row.get(7),
@@ -268,9 +266,7 @@ impl Found {
             registered: row.get(9),
             begun: row.get(10),
             registered_upto: row.get(11),
-            bulk_jobs: row.get(12),
-            schedules: row.get(13),
-            inbox: row.get(14),
+            due: due_times(row),
             snapshot: row.get(15),
             clock: row.get(16),
             ahead_ms: row.get(17),
@@ -298,7 +294,7 @@ impl Known {
 
     /// Takes in the answer to a call that began with `settled`.
     fn learn(&mut self, found: &Found, settled: i64) {
-        if found.inbox.is_none() {
+        if found.due.of::<InboxRow>().is_none() {
             self.inbox = Some(found.snapshot.clone());
         }
         for (kind, first) in DueKind::ALL.into_iter().zip(&found.next) {
@@ -310,9 +306,9 @@ impl Known {
         for (kind, first) in FlowDue::ALL.into_iter().zip(&found.flows) {
             self.found(Head::Flow(kind), *first, settled);
         }
-        self.found(Head::Gates, found.gates, settled);
+        self.found(Head::Gates, found.due.of::<Gate>().map(Micros::from), settled);
         self.found(Head::Keys, found.keys, settled);
-        self.found(Head::Schedules, found.schedules, settled);
+        self.found(Head::Schedules, found.due.of::<Schedule>().map(Micros::from), settled);
         // The head of the frames is as far behind as their lifetime.
         self.found(Head::Frames, found.frames, settled.saturating_sub(BEST_EFFORT_MS * 1000));
         // The times of this call hold from the next one on: its snapshot is newer.
@@ -362,11 +358,8 @@ impl PostgresStore {
             outbox: first_of(OutboxKind::ALL, found.outbox),
             flows: first_of(FlowDue::ALL, found.flows),
             stale: found.keys.is_some() || found.frames.is_some(),
-            gates: found.gates.map(Micros::time),
-            bulk_jobs: found.bulk_jobs.map(Micros::time),
-            inbox: found.inbox.map(Micros::time),
+            due: found.due,
             lanes: found.lanes,
-            schedules: found.schedules.map(Micros::time),
             newest_class: found.newest_class,
         };
         self.keep_pace(&overview).await;

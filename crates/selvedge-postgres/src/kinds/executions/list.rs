@@ -6,8 +6,8 @@ use super::{
     LIST_NEWEST, LIST_WAITING, listed,
 };
 use crate::PostgresStore;
-use crate::columns::{END_OF_TIME, Micros};
-use crate::connection::pipeline::Parameters;
+use crate::connection::Parameters;
+use crate::sql::{END_OF_TIME, Micros};
 use selvedge_core::filter::{Filter, ListPosition, Listed, Payloads};
 use selvedge_core::state::StateName;
 use selvedge_core::{ClassId, ExecutionId, Timestamp};
@@ -281,7 +281,7 @@ impl PostgresStore {
     async fn few_waiting(&self, filter: &Filter, compared: Compared) -> Result<Option<Vec<i32>>, Error> {
         let Some(classes) = &filter.classes else { return Ok(None) };
         let range = |class: &ClassId| match compared {
-            Compared::ByCaller => self.history.pool_of(*class).unwrap_or(*class).0,
+            Compared::ByCaller => self.lineage.pool_of(*class).unwrap_or(*class).0,
             Compared::ByStatement => class.0,
         };
         let ranges: BTreeSet<i32> = classes.iter().map(range).collect();

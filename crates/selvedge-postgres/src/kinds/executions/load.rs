@@ -5,9 +5,9 @@ use super::{
     READ_RELATIVES, decode_or_name, fixed,
 };
 use crate::bounds::Bounds;
-use crate::columns::{Micros, array, sized_payload, some_payload};
-use crate::connection::pipeline::Parameters;
-use crate::load::{Asking, Loading, ignore};
+use crate::connection::Parameters;
+use crate::kinds::{Asking, Loading, only_locks};
+use crate::sql::{Micros, array, sized_payload, some_payload};
 use selvedge_core::filter::ListPosition;
 use selvedge_core::gate::GateName;
 use selvedge_core::rows::{Candidates, Queries, StoredRelative, mention};
@@ -37,7 +37,7 @@ pub fn lock(asking: &mut Asking<'_>) {
     let executions = &asking.needs.executions;
     let (mut locked, cached) = (executions.with(Access::Lock), executions.with(Access::Cached));
     if locked.is_empty() {
-        asking.about(&cached, &LOCK_CACHED, ids, ignore);
+        asking.about(&cached, &LOCK_CACHED, ids, only_locks);
     } else {
         // All by one statement, which locks in id order.
         locked.extend(cached);

@@ -7,11 +7,10 @@ pub use list::below;
 pub use load::{finish, gather_execution, lock, lock_candidates, place, read};
 
 use super::records::Unreadable;
-use crate::columns::{Micros, array, column, columns, get, some_payload};
-use crate::connection::pipeline::Parameters;
+use crate::connection::Parameters;
+use crate::kinds::{Saving, ignore};
 use crate::read::{readable, scanned_tags, scope_parameters};
-use crate::save::{Saving, ignore};
-use crate::sql::statements;
+use crate::sql::{Micros, array, column, columns, get, some_payload, statements};
 use crate::{PostgresStore, bounds};
 use async_trait::async_trait;
 use selvedge_core::execution::AGEING_MS;
@@ -216,13 +215,13 @@ pub fn delete(saving: &mut Saving<'_>) {
 
 /// Saves new and changed executions with new pages of their history.
 pub fn save(saving: &mut Saving<'_>) {
-    let (changes, history) = (saving.changes, saving.history);
+    let (changes, lineage) = (saving.changes, saving.lineage);
     saving.rows(&changes.executions.inserted, &INSERT, |rows| {
         let mut parameters = fixed::arrays(rows.iter().map(|row| Fixed::of(&row.execution)));
         parameters.push(column(rows, |row| row.input.as_ref()));
         parameters.extend(moving_columns(rows.iter().map(|row| &row.execution)));
         parameters.push(column(rows, |row| row.result.as_deref()));
-        parameters.push(array(rows, |row| history.pool_of(row.execution.class).map(|pool| pool.0)));
+        parameters.push(array(rows, |row| lineage.pool_of(row.execution.class).map(|pool| pool.0)));
         parameters
     });
     saving.rows(&changes.executions.updated, &UPDATE, |rows| {

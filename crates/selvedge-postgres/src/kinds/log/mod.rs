@@ -11,11 +11,10 @@
 pub mod window;
 
 use crate::PostgresStore;
-use crate::columns::{Micros, payload};
 use crate::connection::{Connection, failure};
-use crate::save::Saving;
+use crate::kinds::Saving;
 use crate::settled::writers_ended;
-use crate::sql::statements;
+use crate::sql::{Micros, payload, statements};
 use async_trait::async_trait;
 use selvedge_core::log;
 use selvedge_store::{Entries, Entry, Error, LogLimit, LogStore};
@@ -70,7 +69,7 @@ impl PostgresStore {
     /// Returns a page of the log after a number. It ends before the first gap that may still be filled.
     async fn read_log(&self, after: i64, limit: LogLimit) -> Result<Entries, Error> {
         let client = self.readers.get().await?;
-        let history = self.history.number();
+        let history = self.lineage.number();
         if after >= i64::MAX - 1 {
             return self.newest(&client).await;
         }
@@ -86,7 +85,7 @@ impl PostgresStore {
             // appear.
             settled = settled.max(entries.last().map_or(after, |entry| entry.number));
             Page { entries, dropped } = page(&client, after, limit).await?;
-            if self.history.number() == history {
+            if self.lineage.number() == history {
                 self.log.raise(settled);
             }
         }
@@ -101,13 +100,13 @@ impl PostgresStore {
     /// Returns the newest number below which no entry can appear any more. Reads only the newest numbers; if there are
     /// more, a gap may lie below them, so it also waits for all current writers, up to the timeout.
     async fn newest(&self, client: &Connection) -> Result<Entries, Error> {
-        let (mut settled, history) = (self.log.upto(), self.history.number());
+        let (mut settled, history) = (self.log.upto(), self.lineage.number());
         let mut newest = newest_numbers(client).await?;
         let is_uncertain =
             newest.first_gap(settled).is_some() || newest.before() > newest.dropped.max(settled);
         if is_uncertain && writers_ended(client, self.writers_key).await? {
             settled = settled.max(newest.numbers.last().copied().unwrap_or(0));
-            if self.history.number() == history {
+            if self.lineage.number() == history {
                 self.log.raise(settled);
             }
             newest = newest_numbers(client).await?;

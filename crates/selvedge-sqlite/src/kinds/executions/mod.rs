@@ -22,6 +22,7 @@ pub(crate) const KIND: Kind = Kind {
     statements: STATEMENTS,
     load,
     save,
+    ..Kind::EMPTY
 };
 
 statements! {

@@ -7,7 +7,7 @@
 //!
 //! - If the server was started at another time than the one known so far, or names are missing, everything that is cached
 //!   about rows is dropped: bounds, the settled part of the log, and the leases of the engine, which compares
-//!   [`History::number`]. Connections that were opened before are closed instead of lent again.
+//!   [`Lineage::number`]. Connections that were opened before are closed instead of lent again.
 //! - All classes and namespaces that this process knows are compared with those of the database. Missing ones are inserted
 //!   again with their ids: nobody has them yet. Processes learn classes in the order of their ids, so each knows all up to
 //!   some id, and none is inserted behind one that others have learned. If an id stands for something else, the connection
@@ -31,7 +31,7 @@ use tokio_postgres::{Client, Error};
 
 /// The server that this process has met, and the names that it has learned from the database.
 #[derive(Default)]
-pub struct History {
+pub struct Lineage {
     number: AtomicU64,
     server: Mutex<Server>,
     known: Mutex<Known>,
@@ -65,7 +65,7 @@ enum Comparison {
     Other(String),
 }
 
-impl History {
+impl Lineage {
     /// Returns a number that rises whenever cached rows may have become wrong.
     pub fn number(&self) -> u64 {
         self.number.load(Ordering::Acquire)
