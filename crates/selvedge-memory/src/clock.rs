@@ -43,7 +43,6 @@ impl Clock {
         self.manual.then_some(self)
     }
 
-    /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         if self.manual {
             return Timestamp::from_micros(self.latest.load(Ordering::SeqCst));

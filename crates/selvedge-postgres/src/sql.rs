@@ -54,12 +54,10 @@ static SHARED: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
 
 /// A statement: a file of `sql/`, whose placeholders are replaced at first use.
 pub struct Statement {
-    /// The name of the constant.
     #[cfg(test)]
     pub name: &'static str,
     /// The path of the file: `noun/verb`.
     pub path: &'static str,
-    /// The text of the file.
     pub template: &'static str,
     /// The placeholders of the module that defines the statement, in the order in which they are replaced.
     pub placeholders: fn() -> Vec<(&'static str, String)>,
@@ -103,7 +101,6 @@ macro_rules! statements {
             };
         )*
 
-        /// The statements of this module.
         pub static STATEMENTS: &[&$crate::sql::Statement] = &[$(&$name),*];
     };
 }
@@ -148,9 +145,31 @@ impl<'a> FromSql<'a> for Micros {
 }
 
 impl Micros {
-    /// Converts to core's type.
     pub fn time(self) -> Timestamp {
         Timestamp::from_micros(self.0)
+    }
+}
+
+/// The value of a column as the store's structs have it: times in microseconds, everything else as it is read.
+pub trait Plain<T> {
+    fn plain(self) -> T;
+}
+
+impl<T> Plain<T> for T {
+    fn plain(self) -> T {
+        self
+    }
+}
+
+impl Plain<i64> for Micros {
+    fn plain(self) -> i64 {
+        self.0
+    }
+}
+
+impl Plain<Option<i64>> for Option<Micros> {
+    fn plain(self) -> Option<i64> {
+        self.map(|time| time.0)
     }
 }
 
@@ -178,9 +197,13 @@ impl<T: SqlType> SqlType for Option<T> {
 
 /// Lists the columns of a row in their order, for `kind::list()` (the select list), `kind::types(1)` (the array parameters of
 /// a statement that takes them, from a number on), `kind::arrays(rows)` (their values) and `kind::AT` (their positions). A
-/// column that is only read has no type and no value; a text is the expression that reads it.
+/// column that is only read has no type and no value; a text is the expression that reads it. If the columns are fields of a
+/// struct named with `as`, `kind::read` reads them, and takes the other fields from `rest`.
 macro_rules! columns {
-    ($name:ident<$life:lifetime> of $row:ident: $of:ty { $($column:ident: $type:ty = $value:expr,)* }) => {
+    (
+        $name:ident<$life:lifetime> of $row:ident: $of:ty $(as $read:ident)?
+        { $($column:ident: $type:ty = $value:expr,)* }
+    ) => {
         #[allow(clippy::extra_unused_lifetimes, dead_code, unused_imports)]
         pub mod $name {
             use super::*;
@@ -213,6 +236,18 @@ macro_rules! columns {
                     Box::new(value)
                 }),*]
             }
+
+            $crate::sql::columns!(@read $($read)?: $($column: $type,)*);
+        }
+    };
+    (@read : $($column:ident: $type:ty,)*) => {};
+    (@read $read:ident: $($column:ident: $type:ty,)*) => {
+        #[allow(clippy::needless_update)]
+        pub fn read(row: &Row, from: usize, rest: $read) -> Result<$read, String> {
+            Ok($read {
+                $($column: $crate::sql::Plain::plain($crate::sql::get::<$type>(row, from + AT.$column)?),)*
+                ..rest
+            })
         }
     };
     ($name:ident { $($column:ident $(= $text:literal)?,)* }) => {
@@ -275,12 +310,10 @@ pub fn get<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, String> 
     row.try_get(index).map_err(|error| error.to_string())
 }
 
-/// Reads a payload.
 pub fn payload(row: &Row, index: usize) -> Bytes {
     Bytes::copy_from_slice(row.get::<_, &[u8]>(index))
 }
 
-/// Reads a payload that may be null.
 pub fn some_payload(row: &Row, index: usize) -> Option<Bytes> {
     row.get::<_, Option<&[u8]>>(index).map(Bytes::copy_from_slice)
 }

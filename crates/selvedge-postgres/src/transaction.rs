@@ -22,14 +22,12 @@ const TRIES: u32 = 12;
 /// The number of tries that end with a lock timeout before a transaction fails as contended.
 const LOCK_TRIES: u32 = 2;
 
-/// Counters of transactions.
 #[derive(Default)]
 pub struct Counters {
     conflicts: AtomicU64,
 }
 
 impl Counters {
-    /// Returns the number of retries.
     pub fn conflicts(&self) -> u64 {
         self.conflicts.load(Ordering::Relaxed)
     }
@@ -39,7 +37,6 @@ impl Counters {
 pub enum Failed {
     /// Another transaction was in the way: retry.
     Conflict(StatementError),
-    /// A permanent error.
     Error(Error),
 }
 

@@ -18,27 +18,22 @@ pub fn tags(row: &Row<'_>, column: usize) -> rusqlite::Result<Result<BTreeMap<St
     Ok(columns::tags(text.as_deref()))
 }
 
-/// Reads a UUID.
 pub fn uuid(row: &Row<'_>, column: usize) -> rusqlite::Result<Uuid> {
     row.get(column).map(Uuid::from_bytes)
 }
 
-/// Reads a UUID that may be null.
 pub fn optional_uuid(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Uuid>> {
     optional(row, column, Uuid::from_bytes)
 }
 
-/// Reads a time.
 pub fn time(row: &Row<'_>, column: usize) -> rusqlite::Result<Timestamp> {
     row.get(column).map(Timestamp::from_micros)
 }
 
-/// Reads a time that may be null.
 pub fn optional_time(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Timestamp>> {
     optional(row, column, Timestamp::from_micros)
 }
 
-/// Reads a payload.
 pub fn bytes(row: &Row<'_>, column: usize) -> rusqlite::Result<Bytes> {
     row.get::<_, Vec<u8>>(column).map(Bytes::from)
 }
@@ -51,17 +46,14 @@ pub fn sized_payload(row: &Row<'_>, column: usize, limit: usize) -> rusqlite::Re
     }
 }
 
-/// Reads a payload that may be null.
 pub fn optional_bytes(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Bytes>> {
     optional(row, column, |body: Vec<u8>| Bytes::from(body))
 }
 
-/// Reads a name.
 pub fn name(row: &Row<'_>, column: usize) -> rusqlite::Result<Name> {
     Ok(Name::trusted(row.get_ref(column)?.as_str()?))
 }
 
-/// Reads a name that may be null.
 pub fn optional_name(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Name>> {
     Ok(row.get_ref(column)?.as_str_or_null()?.map(Name::trusted))
 }

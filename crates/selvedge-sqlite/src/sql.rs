@@ -9,6 +9,7 @@
 
 use crate::connection::failure::is_not_understood;
 use crate::kinds::KINDS;
+use crate::row;
 use rusqlite::{Connection, OptionalExtension, Params, Row, ToSql, params_from_iter};
 use selvedge_core::class::UNPOOLED;
 use selvedge_core::execution::AGEING_MS;
@@ -18,8 +19,8 @@ use selvedge_core::state::StateName;
 use selvedge_store::columns::COUNTED;
 use selvedge_store::{COUNT_SCAN_MAX, FlowDue};
 use std::sync::LazyLock;
+use uuid::Uuid;
 
-/// Every placeholder with its text.
 static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     let mut placeholders = Vec::new();
     let mut add = |name: &str, text: &str| placeholders.push((format!("{{{name}}}"), text.to_owned()));
@@ -55,17 +56,13 @@ pub fn fill(template: &str) -> String {
     PLACEHOLDERS.iter().fold(template.to_owned(), |text, (name, value)| text.replace(name, value))
 }
 
-/// A statement of the store.
 pub(crate) struct Statement {
-    /// The name of its constant.
     #[cfg(test)]
     pub constant: &'static str,
     /// The path of its file: `noun/verb`.
     pub file: &'static str,
-    /// The text of its file.
     #[cfg(test)]
     pub template: &'static str,
-    /// The statement.
     pub text: &'static LazyLock<String>,
 }
 
@@ -79,7 +76,6 @@ macro_rules! statements {
             });
         )*
 
-        /// The statements of this file.
         pub static STATEMENTS: &[$crate::sql::Statement] = &[$($crate::sql::Statement {
             #[cfg(test)]
             constant: stringify!($name),
@@ -97,9 +93,13 @@ pub(crate) use statements;
 /// - `LIST`: the columns as statements list them;
 /// - `AT`: the place of each column in that list, for reading;
 /// - `COUNT`: the number of the columns, which is the place of the first one behind them;
-/// - `with` and `write`: run a statement with the values of a row.
+/// - `with` and `write`: run a statement with the values of a row;
+/// - `read`, if the columns are fields of a struct named with `as`: reads them, and takes the other fields from `rest`.
 macro_rules! columns {
-    ($name:ident of $row:ident: $type:ty { $first:ident = $value:expr $(, $column:ident = $more:expr)* $(,)? }) => {
+    (
+        $name:ident of $row:ident: $type:ty $(as $read:ident)?
+        { $first:ident = $value:expr $(, $column:ident = $more:expr)* $(,)? }
+    ) => {
         // Some rows are written by one statement only, and in some nothing follows the columns.
         #[allow(dead_code, unused_imports)]
         pub mod $name {
@@ -143,10 +143,48 @@ macro_rules! columns {
             ) -> rusqlite::Result<u64> {
                 with(row, |values| $crate::sql::execute(connection, statement, $crate::sql::joined(&[values, more])))
             }
+
+            $crate::sql::columns!(@read $($read)?: $first $($column)*);
+        }
+    };
+    (@read : $($column:ident)*) => {};
+    (@read $read:ident: $($column:ident)*) => {
+        #[allow(clippy::needless_update)]
+        pub fn read(found: &rusqlite::Row<'_>, from: usize, rest: $read) -> rusqlite::Result<$read> {
+            Ok($read { $($column: $crate::sql::Column::read(found, from + AT.$column)?,)* ..rest })
         }
     };
 }
 pub(crate) use columns;
+
+/// A value that is read from a column as it is.
+pub trait Column: Sized {
+    fn read(found: &Row<'_>, place: usize) -> rusqlite::Result<Self>;
+}
+
+macro_rules! plain_columns {
+    ($($type:ty),*) => {
+        $(impl Column for $type {
+            fn read(found: &Row<'_>, place: usize) -> rusqlite::Result<Self> {
+                found.get(place)
+            }
+        })*
+    };
+}
+
+plain_columns!(i16, i32, i64, String, Vec<u8>, Option<i16>, Option<i64>, Option<String>, Option<Vec<u8>>);
+
+impl Column for Uuid {
+    fn read(found: &Row<'_>, place: usize) -> rusqlite::Result<Self> {
+        row::uuid(found, place)
+    }
+}
+
+impl Column for Option<Uuid> {
+    fn read(found: &Row<'_>, place: usize) -> rusqlite::Result<Self> {
+        row::optional_uuid(found, place)
+    }
+}
 
 /// Every statement, by the path of its file.
 pub fn texts() -> Vec<(&'static str, &'static str)> {

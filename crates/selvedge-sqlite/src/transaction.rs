@@ -100,9 +100,7 @@ fn load(connection: &Connection, needs: &Needs, now: Timestamp) -> rusqlite::Res
     Ok(rows)
 }
 
-/// The outcome of a save.
 enum Saved {
-    /// All changes are saved.
     All {
         /// The number of the log entry, if there were events.
         entry: Option<i64>,

@@ -24,7 +24,7 @@ use std::sync::{Arc, LazyLock};
 use uuid::Uuid;
 
 /// The columns of an execution that are written at submission, and again only when its wiring changes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fixed {
     pub id: Uuid,
     pub partition: i16,
@@ -40,7 +40,7 @@ pub struct Fixed {
 }
 
 /// The columns of an execution that any transition may change.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Moving {
     pub version: i32,
     /// `state`, see [`StateName::code`].
@@ -151,9 +151,7 @@ pub fn tags(text: Option<&str>) -> Result<BTreeMap<String, String>, String> {
 /// The columns of an upstream or a child.
 pub struct RelativeColumns<'a> {
     pub id: Uuid,
-    /// The column `spec`.
     pub spec: Option<&'a str>,
-    /// The column `state`.
     pub state: i16,
     /// The size of the columns `detail` and `result`, in bytes.
     pub bytes: usize,
@@ -289,7 +287,7 @@ fn number(column: &str, value: i32) -> Result<u32, String> {
     u32::try_from(value).map_err(|_| format!("column {column} is {value}"))
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowColumns {
     pub id: Uuid,
     pub namespace: i32,
@@ -376,7 +374,7 @@ impl FlowColumns {
     }
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScheduleColumns {
     pub namespace: i32,
     pub name: String,

@@ -29,7 +29,6 @@ pub struct Transaction {
 /// An execution with its payloads, as reads return it.
 #[derive(Clone, Debug)]
 pub struct Stored {
-    /// The execution's row.
     pub execution: Execution,
     /// The execution's input; empty in a read that did not ask for it.
     pub input: Bytes,
@@ -46,9 +45,7 @@ pub struct DueRow {
     pub execution: ExecutionId,
     /// The time since which it is due.
     pub due_at: Timestamp,
-    /// The execution's namespace.
     pub namespace: NamespaceId,
-    /// The execution's tags.
     pub tags: BTreeMap<String, String>,
 }
 
@@ -79,9 +76,7 @@ pub struct DueFlow {
     pub flow: FlowId,
     /// The time since which the action is due.
     pub due_at: Timestamp,
-    /// The flow's namespace.
     pub namespace: NamespaceId,
-    /// The flow's tags.
     pub tags: BTreeMap<String, String>,
 }
 
@@ -126,7 +121,6 @@ impl DueTimes {
         self.0.iter().map(|(_, at)| *at)
     }
 
-    /// Adds a kind.
     pub fn add(&mut self, kind: &'static str, at: Timestamp) {
         self.0.push((kind, at));
     }
@@ -138,7 +132,6 @@ impl FromIterator<(&'static str, Timestamp)> for DueTimes {
     }
 }
 
-/// A page of due schedules.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DueSchedules {
     /// The store's clock.
@@ -185,7 +178,6 @@ pub struct Head {
 /// The first entry does not count in bytes: a reader compares it with the one that it read last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogLimit {
-    /// The maximum number of entries.
     pub entries: u32,
     /// The total size of the bodies behind the first entry, in bytes.
     pub bytes: u32,
@@ -217,7 +209,6 @@ impl LogLimit {
 pub struct LaneCounts {
     /// Executions that are waiting, whether the lane is paused or not.
     pub waiting: u64,
-    /// Executions that are active.
     pub active: u64,
 }
 
@@ -227,7 +218,6 @@ pub struct Depth {
     /// The class; the pool of classes that have one.
     pub range: ClassId,
     pub state: StateName,
-    /// The number of executions.
     pub count: u64,
     /// The earliest time since which one of them waits for a worker, for waiting ones; the earliest claim, for active ones;
     /// the earliest submission, for the others.

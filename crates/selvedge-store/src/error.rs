@@ -18,7 +18,6 @@ pub enum Error {
         "the store's schema is version {found} and needs a reader of at least {minimum}; this program reads up to {known}; upgrade it"
     )]
     SchemaTooNew {
-        /// The schema's version.
         found: i32,
         /// The oldest reader that understands it.
         minimum: i32,

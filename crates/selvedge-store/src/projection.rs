@@ -21,14 +21,11 @@ pub struct ProjectionPage {
     pub attempts: Vec<ProjectedAttempt>,
 }
 
-/// A public event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProjectedEvent {
     /// The cursor. Cursors have the order of the log, as text.
     pub cursor: String,
-    /// The event type.
     pub kind: &'static str,
-    /// The time of the transaction.
     pub at: Timestamp,
     /// The namespace; none for an event that concerns the log itself.
     pub namespace: Option<NamespaceId>,
@@ -48,9 +45,7 @@ pub struct ProjectedEvent {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProjectedAttempt {
     pub execution: ExecutionId,
-    /// The index of the attempt.
     pub attempt: u32,
-    /// The execution's namespace.
     pub namespace: NamespaceId,
     /// The start, if the attempt began in the page. Without it, the row exists or is not created.
     pub start: Option<ProjectedStart>,
@@ -62,14 +57,11 @@ pub struct ProjectedAttempt {
 pub struct ProjectedStart {
     /// The lease under which it runs.
     pub lease: LeaseRef,
-    /// The time of the claim.
     pub at: Timestamp,
 }
 
-/// The end of an attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProjectedEnd {
-    /// The time of the end.
     pub at: Timestamp,
     /// The public name of the outcome.
     pub outcome: &'static str,

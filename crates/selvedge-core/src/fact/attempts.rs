@@ -35,7 +35,6 @@ declare! {
 
     /// Its worker completed the execution.
     pub struct Completed {
-        /// The index of the attempt.
         attempt: u32,
         /// The digest of the report, by which a repeat is recognised.
         digest: u64,
@@ -92,7 +91,6 @@ declare! {
     /// An operator revoked the lease.
     pub struct Revoked {
         lease: LeaseRef,
-        /// The operator's reason.
         reason: Option<String>,
         next: Next,
     }
@@ -106,9 +104,7 @@ declare! {
     /// Its worker acknowledged the request to cancel, which ended the execution.
     pub struct CancelAcknowledged {
         lease: LeaseRef,
-        /// The operator's reason.
         reason: Option<String>,
-        /// The worker's message.
         message: Option<String>,
         digest: u64,
     }

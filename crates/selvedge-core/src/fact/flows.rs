@@ -95,7 +95,6 @@ declare! {
     pub struct FlowCancelRequested {
         /// The members to cancel.
         mode: CancelMode,
-        /// The operator's reason.
         reason: Option<String>,
     }
     publishes "flow.cancel_requested" { "mode": mode.as_str(), "reason": reason };

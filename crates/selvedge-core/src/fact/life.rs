@@ -34,7 +34,6 @@ declare! {
     pub struct Cancelled {
         /// The lease that ended with it, if the execution was active.
         lease: Option<LeaseRef>,
-        /// The operator's reason.
         reason: Option<String>,
     }
     events {
@@ -47,7 +46,6 @@ declare! {
 
     /// An operator asked its worker to cancel.
     pub struct CancelRequested {
-        /// The operator's reason.
         reason: Option<String>,
         /// The end of the grace period.
         until: Timestamp,

@@ -8,13 +8,10 @@ use serde::{Deserialize, Serialize};
 /// A lease and its worker, as lease events carry them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LeaseRef {
-    /// The lease's id.
     pub id: LeaseId,
-    /// The lease's epoch.
     pub epoch: u32,
     /// The worker that claimed it.
     pub worker: Name,
-    /// The worker's instance.
     pub instance: Name,
 }
 
@@ -28,7 +25,6 @@ impl LeaseRef {
 /// An error of an attempt, reported by a worker or by the engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
-    /// The error message.
     pub message: String,
     /// The class, which decides about retries.
     pub class: FailureClass,
@@ -90,8 +86,6 @@ pub struct EdgeUpdate {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RenewedLease {
     pub execution: ExecutionId,
-    /// The lease's id.
     pub id: LeaseId,
-    /// The lease's epoch.
     pub epoch: u32,
 }

@@ -38,9 +38,7 @@ declare! {
 
     /// A signal was delivered to the execution.
     pub struct Signalled {
-        /// The signal's number.
         number: u32,
-        /// The signal's name.
         name: Name,
         source: Name,
         /// The id and name of the waitpoint through which it was delivered, if it was.

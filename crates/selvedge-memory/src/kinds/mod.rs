@@ -66,9 +66,7 @@ pub(crate) struct Kind {
     pub delete_rest: fn(&mut Tables, NamespaceId) -> usize,
 }
 
-/// A save under way.
 pub(crate) struct Saving {
-    /// The time of the transaction.
     pub now: Timestamp,
     /// The number of the log entry, if there were events.
     pub entry: Option<i64>,
@@ -110,7 +108,6 @@ pub(crate) static KINDS: &[Kind] = &[
     log::KIND,
 ];
 
-/// An execution with its payloads.
 #[derive(Debug)]
 pub(crate) struct Record {
     pub execution: Execution,

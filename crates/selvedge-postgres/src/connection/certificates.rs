@@ -16,7 +16,6 @@ use std::sync::Arc;
 /// The name of the roots that this machine trusts.
 pub const SYSTEM: &str = "system";
 
-/// The certificates that are trusted.
 #[derive(Debug)]
 pub struct Roots {
     store: RootCertStore,
@@ -45,7 +44,6 @@ impl Roots {
     }
 }
 
-/// The check of a certificate.
 #[derive(Debug)]
 pub enum Check {
     /// Any certificate is accepted.
@@ -56,7 +54,6 @@ pub enum Check {
     RootAndName(Roots),
 }
 
-/// Checks certificates during handshakes.
 #[derive(Debug)]
 pub struct Verifier {
     pub check: Check,

@@ -106,7 +106,6 @@ impl Endpoint {
         endpoint
     }
 
-    /// Returns the driver's configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }

@@ -72,7 +72,6 @@ impl fmt::Display for StatementError {
     }
 }
 
-/// The decision about an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Another transaction was in the way: begin the transaction again.

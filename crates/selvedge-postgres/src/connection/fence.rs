@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 /// The time between two checks by the reconcilers.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// The fence of a store.
 #[derive(Default)]
 pub struct Fence {
     /// The version that is too new. None while the schema can be used.

@@ -54,7 +54,6 @@ struct Known {
     classes: BTreeMap<i32, Class>,
 }
 
-/// The result of a comparison.
 #[derive(Debug, PartialEq, Eq)]
 enum Comparison {
     /// The database has all known names.
@@ -126,7 +125,6 @@ impl Lineage {
         self.pools.read().unwrap_or_else(PoisonError::into_inner).get(&class.0).copied().map(ClassId)
     }
 
-    /// Forgets classes that were removed.
     pub fn forget_classes(&self, removed: &[i32]) {
         let mut known = self.known();
         let mut pools = self.pools.write().unwrap_or_else(PoisonError::into_inner);

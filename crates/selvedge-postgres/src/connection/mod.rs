@@ -36,7 +36,6 @@ statements! {
     TABLES_READ_SIZES = "tables/read_sizes";
 }
 
-/// Settings of a store.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The schema that holds the tables. Default: `selvedge`.
@@ -122,7 +121,6 @@ pub fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// The caches of a store.
 #[derive(Clone, Default)]
 pub struct Caches {
     /// The positions at which claims start to search.
@@ -135,7 +133,6 @@ pub struct Caches {
     pub lineage: Arc<Lineage>,
     /// Keeps a program that is too old away from the schema.
     pub fence: Arc<Fence>,
-    /// The sizes of the tables.
     growth: Arc<Growth>,
 }
 

@@ -58,7 +58,6 @@ pub enum Abandoned {
     LeftAlone,
 }
 
-/// A pool of connections.
 #[derive(Clone)]
 pub struct Connections {
     pool: Pool,
@@ -251,7 +250,6 @@ impl Connection {
         Ok(self.answer(self.client().execute(statement, parameters)).await??)
     }
 
-    /// Runs statements without parameters.
     pub async fn batch_execute(&self, text: &str) -> Result<(), StatementError> {
         Ok(self.answer(self.client().batch_execute(text)).await??)
     }
@@ -316,7 +314,6 @@ impl Drop for Connection {
     }
 }
 
-/// The parameters of a statement.
 pub type Parameters<'a> = Vec<Box<dyn ToSql + Sync + Send + 'a>>;
 
 /// Borrows parameters as the driver takes them.
@@ -331,7 +328,6 @@ pub struct Pipeline<'a> {
 }
 
 impl<'a> Pipeline<'a> {
-    /// Returns an empty pipeline.
     pub fn new(connection: &'a Connection) -> Self {
         Pipeline { connection, statements: Vec::new() }
     }

@@ -53,7 +53,6 @@ impl MakeTlsConnect<Socket> for Tls {
     }
 }
 
-/// The handshake of a connection.
 pub struct Handshake {
     connector: TlsConnector,
     name: ServerName<'static>,
@@ -91,7 +90,6 @@ impl fmt::Display for HandshakeError {
 
 impl std::error::Error for HandshakeError {}
 
-/// An encrypted connection.
 pub struct TlsStream(RustlsStream<Socket>);
 
 impl tokio_postgres::tls::TlsStream for TlsStream {

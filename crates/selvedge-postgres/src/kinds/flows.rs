@@ -50,7 +50,7 @@ statements! {
 
 // The columns before the counts. The end of the retention is only written, behind the end.
 columns! {
-    flow<'a> of row: FlowColumns {
+    flow<'a> of row: FlowColumns as FlowColumns {
         id: Uuid = row.id,
         submitted_at: Micros = Micros(row.submitted_at),
         namespace: i32 = row.namespace,
@@ -70,27 +70,12 @@ fn counts() -> String {
 }
 
 fn decode(row: &Row) -> Result<Flow, Error> {
-    use flow::AT;
-    let id: Uuid = row.get(AT.id);
+    let id: Uuid = row.get(flow::AT.id);
     let read = || -> Result<Flow, String> {
-        let mut counts = [0; COUNTED.len()];
-        for (index, count) in counts.iter_mut().enumerate() {
+        let mut columns = flow::read(row, 0, FlowColumns::default())?;
+        for (index, count) in columns.counts.iter_mut().enumerate() {
             *count = get(row, flow::COUNT + index)?;
         }
-        let columns = FlowColumns {
-            id,
-            submitted_at: get::<Micros>(row, AT.submitted_at)?.0,
-            namespace: get(row, AT.namespace)?,
-            name: get(row, AT.name)?,
-            tags: get(row, AT.tags)?,
-            spec: get(row, AT.spec)?,
-            version: get(row, AT.version)?,
-            state: get(row, AT.state)?,
-            ended_at: get::<Option<Micros>>(row, AT.ended_at)?.map(|at| at.0),
-            delete_at: None,
-            detail: get(row, AT.detail)?,
-            counts,
-        };
         columns.flow()
     };
     read().map_err(|detail| Error::Failed(format!("flow {id} cannot be read: {detail}")))
@@ -164,7 +149,6 @@ pub fn lock(asking: &mut Asking<'_>) {
     asking.lock(&asking.needs.flows, &LOCK, ids, collect(decode, |rows| &mut rows.flows));
 }
 
-/// Saves the names of nodes.
 pub fn save_nodes(saving: &mut Saving<'_>) {
     let nodes = &saving.changes.nodes;
     saving.rows(&nodes.removed, &NODES_DELETE, |nodes| {

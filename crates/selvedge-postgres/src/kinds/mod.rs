@@ -166,7 +166,6 @@ pub struct Asking<'a> {
 }
 
 impl<'a> Asking<'a> {
-    /// Adds a statement.
     pub fn add(
         &mut self,
         text: &'static str,
@@ -231,7 +230,6 @@ pub fn collect<T: 'static>(
     }
 }
 
-/// The beginning of a transaction.
 pub struct Begin {
     /// The key of the advisory lock that all writers share.
     pub writers_key: i64,
@@ -317,7 +315,6 @@ pub struct Saving<'a> {
 }
 
 impl<'a> Saving<'a> {
-    /// Adds a statement.
     pub fn add(&mut self, text: &'static str, parameters: Parameters<'a>, take: Take) {
         self.statements.push((text, parameters, take));
     }
@@ -335,7 +332,6 @@ impl<'a> Saving<'a> {
     }
 }
 
-/// Ignores an answer.
 pub fn ignore(_: &[Row], _: &mut Saved) {}
 
 /// Saves all changes and commits. An outer error means that the transaction may still be open: nothing was sent, or the

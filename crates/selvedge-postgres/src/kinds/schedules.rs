@@ -29,7 +29,7 @@ statements! {
 }
 
 columns! {
-    schedule<'a> of row: ScheduleColumns {
+    schedule<'a> of row: ScheduleColumns as ScheduleColumns {
         namespace: i32 = row.namespace,
         name: String = row.name,
         version: i32 = row.version,
@@ -41,18 +41,9 @@ columns! {
 }
 
 fn decode(row: &Row) -> Result<Schedule, Error> {
-    use schedule::AT;
-    let columns = ScheduleColumns {
-        namespace: row.get(AT.namespace),
-        name: row.get(AT.name),
-        version: row.get(AT.version),
-        spec_version: row.get(AT.spec_version),
-        spec: row.get(AT.spec),
-        state: row.get(AT.state),
-        due_at: row.get::<_, Option<Micros>>(AT.due_at).map(|at| at.0),
-    };
-    let name = columns.name.clone();
-    columns.schedule().map_err(|error| Error::Failed(format!("schedule {name:?} cannot be read: {error}")))
+    let name: &str = row.get(schedule::AT.name);
+    let read = schedule::read(row, 0, ScheduleColumns::default()).and_then(ScheduleColumns::schedule);
+    read.map_err(|error| Error::Failed(format!("schedule {name:?} cannot be read: {error}")))
 }
 
 /// Locks schedules, then reads the others.

@@ -20,7 +20,6 @@ pub trait Job: Send {
 pub struct JobContext<'a> {
     /// The connection, in a transaction and in a savepoint of the job's own.
     pub connection: &'a Connection,
-    /// The time of the job.
     pub now: Timestamp,
 }
 

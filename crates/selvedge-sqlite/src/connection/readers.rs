@@ -14,7 +14,6 @@ use tokio::sync::Semaphore;
 /// The most reads that run concurrently.
 const READERS: u32 = 4;
 
-/// The pool of reading connections.
 #[derive(Debug)]
 pub struct Readers {
     path: PathBuf,
@@ -24,7 +23,6 @@ pub struct Readers {
     lock: Mutex<Option<Arc<Lock>>>,
 }
 
-/// A reading connection.
 #[derive(Debug)]
 struct Reader {
     // Closed before the lock is released.

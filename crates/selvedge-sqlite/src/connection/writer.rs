@@ -71,7 +71,6 @@ pub struct Writer {
 
 /// The proof that this process owns the file.
 pub struct Claim {
-    /// The epoch of this opening.
     pub epoch: Epoch,
     /// The files that were opened.
     pub files: Files,

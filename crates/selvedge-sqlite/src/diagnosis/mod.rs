@@ -111,7 +111,6 @@ fn examine(path: &Path, limits: &Limits) -> Vec<Finding> {
     findings
 }
 
-/// Opens the file for reading.
 fn open(path: &Path, owner: &Owner) -> Result<Connection, Error> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;

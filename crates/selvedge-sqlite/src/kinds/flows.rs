@@ -48,7 +48,7 @@ statements! {
 
 // Before the counts.
 columns! {
-    flow of columns: &FlowColumns {
+    flow of columns: &FlowColumns as FlowColumns {
         id = columns.id.as_bytes(),
         namespace = columns.namespace,
         submitted_at = columns.submitted_at,
@@ -63,29 +63,14 @@ columns! {
 }
 
 fn decode(found: &Row<'_>) -> rusqlite::Result<Flow> {
-    use flow::{AT, COUNT};
-    let mut columns = FlowColumns {
-        id: row::uuid(found, AT.id)?,
-        namespace: found.get(AT.namespace)?,
-        submitted_at: found.get(AT.submitted_at)?,
-        name: found.get(AT.name)?,
-        tags: found.get(AT.tags)?,
-        spec: found.get(AT.spec)?,
-        version: found.get(AT.version)?,
-        state: found.get(AT.state)?,
-        ended_at: found.get(AT.ended_at)?,
-        delete_at: None,
-        detail: found.get(AT.detail)?,
-        counts: Default::default(),
-    };
+    let mut columns = flow::read(found, 0, FlowColumns::default())?;
     for (column, count) in columns.counts.iter_mut().enumerate() {
-        *count = found.get(COUNT + column)?;
+        *count = found.get(flow::COUNT + column)?;
     }
     let id = FlowId(columns.id);
     columns.flow().map_err(|why| not_understood(&format!("flow {id} cannot be read: {why}")))
 }
 
-/// Returns counts as parameters.
 fn parameters_of(counts: &[i32; COUNTED.len()]) -> [&dyn ToSql; COUNTED.len()] {
     counts.each_ref().map(|count| count as &dyn ToSql)
 }

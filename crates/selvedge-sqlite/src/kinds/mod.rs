@@ -35,7 +35,6 @@ use std::sync::LazyLock;
 pub(crate) struct Kind {
     /// Lists of columns, with the placeholders that stand for them in statements.
     pub columns: &'static [(&'static str, &'static str)],
-    /// The statements.
     pub statements: &'static [Statement],
     /// Loads the rows that a decision needs.
     pub load: fn(&Connection, &Needs, &mut Rows) -> rusqlite::Result<()>,
@@ -48,9 +47,7 @@ pub(crate) struct Kind {
     pub delete_rest: &'static [&'static LazyLock<String>],
 }
 
-/// A save under way.
 pub(crate) struct Saving {
-    /// The time of the transaction.
     pub now: Timestamp,
     /// The number of the log entry, if there were events.
     pub entry: Option<i64>,

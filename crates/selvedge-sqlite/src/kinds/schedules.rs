@@ -31,7 +31,7 @@ statements! {
 }
 
 columns! {
-    schedule of columns: &ScheduleColumns {
+    schedule of columns: &ScheduleColumns as ScheduleColumns {
         namespace = columns.namespace,
         name = columns.name,
         version = columns.version,
@@ -43,16 +43,7 @@ columns! {
 }
 
 fn decode(found: &Row<'_>) -> rusqlite::Result<Schedule> {
-    use schedule::AT;
-    let columns = ScheduleColumns {
-        namespace: found.get(AT.namespace)?,
-        name: found.get(AT.name)?,
-        version: found.get(AT.version)?,
-        spec_version: found.get(AT.spec_version)?,
-        spec: found.get(AT.spec)?,
-        state: found.get(AT.state)?,
-        due_at: found.get(AT.due_at)?,
-    };
+    let columns = schedule::read(found, 0, ScheduleColumns::default())?;
     let name = columns.name.clone();
     columns.schedule().map_err(|error| not_understood(&format!("schedule {name:?} cannot be read: {error}")))
 }

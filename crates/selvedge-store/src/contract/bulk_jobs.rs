@@ -8,7 +8,6 @@ use uuid::Uuid;
 
 #[async_trait]
 pub trait BulkJobReads: Send + Sync {
-    /// Returns a bulk job.
     async fn bulk_job(&self, id: BulkJobId) -> Result<Option<BulkJob>, Error>;
     /// Returns a page of the bulk jobs of a namespace, newest first: `after` is the id of the last job of the previous page.
     async fn bulk_jobs(
@@ -21,7 +20,6 @@ pub trait BulkJobReads: Send + Sync {
     async fn due_bulk_jobs(&self, scope: &ReconcilerScope, limit: u32) -> Result<Vec<BulkJob>, Error>;
 }
 
-/// The deletion of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deletion {
     /// This job deletes it.
@@ -31,7 +29,6 @@ pub enum Deletion {
 }
 
 impl Deletion {
-    /// Returns the stored form.
     pub fn encode(self) -> String {
         match self {
             Deletion::Running(job) => job.to_string(),

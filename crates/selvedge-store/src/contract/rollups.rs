@@ -4,7 +4,6 @@ use crate::Error;
 use async_trait::async_trait;
 use selvedge_core::rollup::{RollupQuery, RollupRow};
 
-/// Rollups of statistics.
 #[async_trait]
 pub trait RollupStore: Send + Sync {
     /// Saves rollups, all or nothing. A rollup with the same key is replaced.

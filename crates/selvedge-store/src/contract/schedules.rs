@@ -7,7 +7,6 @@ use selvedge_core::{Name, NamespaceId, Timestamp};
 
 #[async_trait]
 pub trait ScheduleReads: Send + Sync {
-    /// Returns a schedule.
     async fn schedule(&self, name: &ScheduleName) -> Result<Option<Schedule>, Error>;
     /// Returns a page of the schedules of a namespace, by name. Unreadable ones are omitted.
     async fn schedules(

@@ -3,7 +3,6 @@
 use crate::{Error, RootSecret};
 use async_trait::async_trait;
 
-/// The root secret.
 #[async_trait]
 pub trait SecretStore: Send + Sync {
     /// Returns the root secret that the store keeps, or one made from `new` if there is none, which is durable before this

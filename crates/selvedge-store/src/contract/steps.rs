@@ -5,7 +5,6 @@ use async_trait::async_trait;
 use selvedge_core::ExecutionId;
 use selvedge_core::step::Step as RecordedStep;
 
-/// Reads of recorded steps.
 #[async_trait]
 pub trait StepReads: Send + Sync {
     /// Returns steps of an execution with numbers greater than `after`, in order, with their results.

@@ -48,7 +48,6 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The clock of a store for tests: it stands still until it is advanced.
 pub trait ManualClock: Send + Sync {
-    /// Returns the time.
     fn now(&self) -> Timestamp;
     /// Advances the clock to a time. A time that has passed is ignored.
     fn advance_to(&self, time: Timestamp);
@@ -74,7 +73,6 @@ pub trait Transactions: Send + Sync {
     /// Returns the meter to which this store reports its calls.
     fn meter(&self) -> &CallMeter;
 
-    /// Returns the time.
     async fn now(&self) -> Result<Timestamp, Error>;
 
     /// Lets the time of the store go on from a time, after the clock of its database stepped back behind it. A time that has

@@ -8,7 +8,6 @@ use selvedge_core::webhook::{Delivery, Webhook, WebhookName};
 /// Reads of webhooks and their deliveries.
 #[async_trait]
 pub trait WebhookReads: Send + Sync {
-    /// Returns a webhook.
     async fn webhook(&self, name: &WebhookName) -> Result<Option<Webhook>, Error>;
     /// Returns a page of the webhooks of a namespace, or of all namespaces, by namespace and name. Unreadable rows are
     /// omitted.

@@ -231,7 +231,6 @@ struct Starts {
     inbox: String,
 }
 
-/// The answer to a call.
 struct Found {
     now: Micros,
     /// The clock of the database, which no later transaction reads a time before.

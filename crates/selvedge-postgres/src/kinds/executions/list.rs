@@ -29,7 +29,6 @@ const RANGES_MAX: usize = 2000;
 
 /// A statement with its parameters, except those of the page.
 pub struct Source {
-    /// The text of the statement.
     pub text: &'static str,
     filter: Filter,
     /// The tag that the statement compares.

@@ -32,7 +32,6 @@ fn ids_within(some: &[ExecutionId], limit: usize) -> Parameters<'static> {
     parameters
 }
 
-/// Locks executions by id.
 pub fn lock(asking: &mut Asking<'_>) {
     let executions = &asking.needs.executions;
     let (mut locked, cached) = (executions.with(Access::Lock), executions.with(Access::Cached));
@@ -52,7 +51,6 @@ pub fn lock(asking: &mut Asking<'_>) {
     });
 }
 
-/// Locks the candidates of claims.
 pub fn lock_candidates(asking: &mut Asking<'_>) {
     let (queries, bounds, inline) = (&asking.needs.queries, asking.bounds, asking.needs.inline_inputs());
     asking.about(

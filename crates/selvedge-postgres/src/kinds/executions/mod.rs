@@ -82,7 +82,7 @@ statements! {
 }
 
 columns! {
-    fixed<'a> of row: Fixed {
+    fixed<'a> of row: Fixed as Fixed {
         id: Uuid = row.id,
         submitted_at: Micros = Micros(row.submitted_at),
         namespace: i32 = row.namespace,
@@ -97,7 +97,7 @@ columns! {
 // The columns that a transition may change. The gate and the rank at it are only written, behind the others: a row names its
 // gate in `held_by` and in `suspension`.
 columns! {
-    moving<'a> of row: Moving {
+    moving<'a> of row: Moving as Moving {
         version: i32 = row.version,
         epoch: i32 = row.epoch,
         state: i16 = row.state,
@@ -141,51 +141,11 @@ pub const COLUMN_COUNT: usize = fixed::COUNT + moving::COUNT;
 /// Reads the execution in a row that begins with its columns.
 fn decode_or_name(row: &Row) -> Result<Execution, Unreadable> {
     let id: Uuid = row.get(fixed::AT.id);
-    read_columns(row, id)
+    fixed::read(row, 0, Fixed::default())
+        // The gate is known from its name.
+        .and_then(|fixed| Ok((fixed, moving::read(row, fixed::COUNT, Moving::default())?)))
         .and_then(|(fixed, moving)| stored::execution(fixed, moving))
         .map_err(|detail| (ExecutionId(id), detail))
-}
-
-fn read_columns(row: &Row, id: Uuid) -> Result<(Fixed, Moving), String> {
-    let some_micros = |index| get::<Option<Micros>>(row, index).map(|some| some.map(|micros| micros.0));
-    let fixed = {
-        use fixed::AT;
-        Fixed {
-            id,
-            submitted_at: get::<Micros>(row, AT.submitted_at)?.0,
-            namespace: get(row, AT.namespace)?,
-            class: get(row, AT.class)?,
-            partition: get(row, AT.partition)?,
-            flow: get(row, AT.flow)?,
-            spec: get(row, AT.spec)?,
-            wiring: get(row, AT.wiring)?,
-        }
-    };
-    use moving::AT;
-    let at = |index| fixed::COUNT + index;
-    let moving = Moving {
-        version: get(row, at(AT.version))?,
-        epoch: get(row, at(AT.epoch))?,
-        state: get(row, at(AT.state))?,
-        claim_priority: get(row, at(AT.claim_priority))?,
-        due_kind: get(row, at(AT.due_kind))?,
-        ready_order: get::<Micros>(row, at(AT.ready_order))?.0,
-        due_at: some_micros(at(AT.due_at))?,
-        session: get(row, at(AT.session))?,
-        until_at: some_micros(at(AT.until_at))?,
-        started_at: some_micros(at(AT.started_at))?,
-        ended_at: some_micros(at(AT.ended_at))?,
-        lease_id: get(row, at(AT.lease_id))?,
-        tags: get(row, at(AT.tags))?,
-        detail: get(row, at(AT.detail))?,
-        history: get(row, at(AT.history))?,
-        joined: get(row, at(AT.joined))?,
-        suspension: get(row, at(AT.suspension))?,
-        held_by: get(row, at(AT.held_by))?,
-        // The gate is known from its name.
-        gate: None,
-    };
-    Ok((fixed, moving))
 }
 
 /// Reads the execution in a row that begins with its columns. The error names it.

@@ -37,7 +37,6 @@ const LONGEST_WINDOW_MS: i64 = 1000 * 366 * 24 * 3_600_000;
 /// The outcome of a change of partitions.
 #[derive(Clone, Copy, PartialEq)]
 enum Change {
-    /// The change was made.
     Done,
     /// The change is not needed: another server has made it, or it can no longer be made.
     Skipped,

@@ -68,7 +68,7 @@ statements! {
 
 // An execution is stored as these columns, the moving ones, and the wiring.
 columns! {
-    fixed of columns: &Fixed {
+    fixed of columns: &Fixed as Fixed {
         id = columns.id.as_bytes(),
         partition = columns.partition,
         namespace = columns.namespace,
@@ -80,7 +80,7 @@ columns! {
 }
 
 columns! {
-    moving of columns: &Moving {
+    moving of columns: &Moving as Moving {
         version = columns.version,
         state = columns.state,
         claim_priority = columns.claim_priority,
@@ -122,51 +122,15 @@ const WHOLE: usize = i64::MAX as usize;
 /// Reads an execution. The inner error is the id of an unreadable one and the reason.
 pub fn decode(found: &Row<'_>) -> rusqlite::Result<Result<Execution, (ExecutionId, String)>> {
     let id = row::uuid(found, fixed::AT.id)?;
-    let read = decode_fixed(found, id)
-        .and_then(|fixed| Ok((fixed, decode_moving(found)?)))
-        .map_err(|error| error.to_string())
+    let columns = || {
+        let wiring = |fixed| Ok(Fixed { wiring: found.get(WIRING)?, ..fixed });
+        let fixed = fixed::read(found, 0, Fixed::default()).and_then(wiring)?;
+        Ok((fixed, moving::read(found, fixed::COUNT, Moving::default())?))
+    };
+    let read = columns()
+        .map_err(|error: rusqlite::Error| error.to_string())
         .and_then(|(fixed, moving)| stored::execution(fixed, moving));
     Ok(read.map_err(|why| (ExecutionId(id), why)))
-}
-
-fn decode_fixed(found: &Row<'_>, id: Uuid) -> rusqlite::Result<Fixed> {
-    use fixed::AT;
-    Ok(Fixed {
-        id,
-        partition: found.get(AT.partition)?,
-        namespace: found.get(AT.namespace)?,
-        class: found.get(AT.class)?,
-        flow: row::optional_uuid(found, AT.flow)?,
-        submitted_at: found.get(AT.submitted_at)?,
-        spec: found.get(AT.spec)?,
-        wiring: found.get(WIRING)?,
-    })
-}
-
-fn decode_moving(found: &Row<'_>) -> rusqlite::Result<Moving> {
-    use moving::AT;
-    let at = |place: usize| fixed::COUNT + place;
-    Ok(Moving {
-        version: found.get(at(AT.version))?,
-        state: found.get(at(AT.state))?,
-        claim_priority: found.get(at(AT.claim_priority))?,
-        ready_order: found.get(at(AT.ready_order))?,
-        epoch: found.get(at(AT.epoch))?,
-        due_kind: found.get(at(AT.due_kind))?,
-        due_at: found.get(at(AT.due_at))?,
-        session: found.get(at(AT.session))?,
-        lease_id: row::optional_uuid(found, at(AT.lease_id))?,
-        until_at: found.get(at(AT.until_at))?,
-        started_at: found.get(at(AT.started_at))?,
-        ended_at: found.get(at(AT.ended_at))?,
-        tags: found.get(at(AT.tags))?,
-        detail: found.get(at(AT.detail))?,
-        history: found.get(at(AT.history))?,
-        joined: found.get(at(AT.joined))?,
-        suspension: found.get(at(AT.suspension))?,
-        held_by: found.get(at(AT.held_by))?,
-        gate: found.get(at(AT.gate))?,
-    })
 }
 
 fn load(connection: &Connection, needs: &Needs, rows: &mut Rows) -> rusqlite::Result<()> {
@@ -178,7 +142,6 @@ fn load(connection: &Connection, needs: &Needs, rows: &mut Rows) -> rusqlite::Re
     load_relatives(connection, needs.whole_relatives.keys(), WHOLE, rows)
 }
 
-/// Loads executions by id.
 pub fn load_each<'a>(
     connection: &Connection,
     ids: impl Iterator<Item = &'a ExecutionId>,
