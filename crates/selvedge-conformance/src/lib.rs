@@ -17,7 +17,7 @@
 //! graphs, [`schedule_model::run`] over random schedules, and [`gate_model::run`] drives it through random admissions.
 //!
 //! [`fixtures`] finds the stores that earlier builds wrote; [`copy`](mod@copy) and [`complete`] check that this build reads
-//! and rewrites them without loss. [`fault_proxy`] injects faults of a network.
+//! and rewrites them without loss. [`fault_proxy`] injects faults of a network. [`statements`] has the rules for files of SQL.
 
 pub mod cases;
 pub mod fault_proxy;
@@ -25,6 +25,7 @@ pub mod fixtures;
 mod harness;
 pub mod invariants;
 mod models;
+pub mod statements;
 
 pub use fixtures::{complete, copy};
 pub use harness::runner::{

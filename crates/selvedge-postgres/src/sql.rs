@@ -328,82 +328,14 @@ pub fn sized_payload(row: &Row, index: usize) -> Payload {
 
 #[cfg(test)]
 mod tests {
-    use crate::kinds::log::window::{CREATE_DAY, DROP_DAY};
     use crate::kinds::statements;
-    use std::collections::BTreeSet;
-    use std::path::Path;
-
-    /// Every template, including those that are filled where they run.
-    fn files() -> Vec<(&'static str, &'static str)> {
-        let statements = statements().into_iter();
-        let mut files: Vec<_> = statements.map(|statement| (statement.path, statement.template)).collect();
-        files.extend([("log/create_day", CREATE_DAY), ("log/drop_day", DROP_DAY)]);
-        files
-    }
-
-    /// The words of a statement without its comments.
-    fn words(text: &str) -> Vec<String> {
-        let code: Vec<&str> = text.lines().filter_map(|line| line.split("--").next()).collect();
-        code.join(" ").replace(['(', ')', ','], " ").split_whitespace().map(str::to_owned).collect()
-    }
 
     #[test]
-    fn no_statement_contains_an_unfilled_placeholder() {
-        for statement in statements() {
-            let (file, text) = (statement.path, &**statement);
-            for part in text.split('{').skip(1) {
-                let inside = part.split('}').next().unwrap_or_default();
-                let is_name =
-                    !inside.is_empty() && inside.chars().all(|c| c.is_ascii_lowercase() || c == '_');
-                assert!(!is_name, "{file}: {{{inside}}}");
-            }
-        }
-    }
-
-    #[test]
-    fn no_statement_compares_a_state_or_a_kind_with_a_bare_number() {
-        for (file, text) in files() {
-            let words = words(text);
-            for (index, word) in words.iter().enumerate() {
-                let column = word.rsplit('.').next().unwrap_or_default();
-                if !["state", "kind", "due_kind"].contains(&column) {
-                    continue;
-                }
-                let operators = ["=", "<>", "<", ">", "<=", ">=", "in", "not"];
-                let mut after = words[index + 1..].iter().peekable();
-                let compares = after.next_if(|word| operators.contains(&word.as_str())).is_some();
-                let value = after.find(|word| !operators.contains(&word.as_str()));
-                let is_number = value.is_some_and(|value| value.starts_with(|c: char| c.is_ascii_digit()));
-                assert!(!(compares && is_number), "{file}: {word} {value:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn every_file_is_a_statement_and_names_its_constant() {
+    fn every_statement_names_its_constant() {
         for statement in statements() {
             let (constant, path) = (statement.name.to_lowercase(), statement.path.replace('/', "_"));
             let verb = statement.path.rsplit('/').next().unwrap_or_default();
             assert!(path.ends_with(&constant) && constant.ends_with(verb), "{constant} of {path}");
-        }
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sql");
-        let mut found = BTreeSet::new();
-        for noun in std::fs::read_dir(&folder).expect("src/sql is a folder") {
-            for verb in std::fs::read_dir(noun.expect("a noun").path()).expect("a noun is a folder") {
-                let path = verb.expect("a verb").path().with_extension("");
-                found.insert(path.strip_prefix(&folder).expect("it is inside").display().to_string());
-            }
-        }
-        assert_eq!(found, files().iter().map(|(file, _)| file.to_string()).collect());
-    }
-
-    #[test]
-    fn every_statement_says_what_it_locks_and_which_index_it_expects() {
-        for (file, text) in files() {
-            let header: Vec<&str> = text.lines().take_while(|line| line.starts_with("-- ")).collect();
-            let header = header.join("\n");
-            assert!(header.contains("Locks: "), "{file}:\n{header}");
-            assert!(header.contains("Index: "), "{file}:\n{header}");
         }
     }
 }

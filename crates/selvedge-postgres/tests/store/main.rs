@@ -25,6 +25,7 @@ mod retention;
 mod row_sizes;
 mod schedules;
 mod silence;
+mod statements;
 mod streams;
 mod tls;
 mod transaction;

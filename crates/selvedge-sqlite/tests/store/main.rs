@@ -13,6 +13,7 @@ mod opening;
 mod ownership;
 mod plans;
 mod records;
+mod statements;
 mod streams;
 mod views;
 mod writer;
