@@ -134,7 +134,7 @@ impl Bounds {
         remembered.passed(&classes)
     }
 
-    /// Returns the bound of a pair.
+    #[cfg(any(test, feature = "testing"))]
     pub fn bound(&self, pair: (i32, i16)) -> Option<Timestamp> {
         self.remembered().bounds.get(&pair).map(|bound| Timestamp::from_micros(bound.from))
     }

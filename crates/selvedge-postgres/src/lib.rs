@@ -20,7 +20,7 @@ mod read;
 mod settled;
 mod sql;
 mod store_clock;
-#[doc(hidden)]
+#[cfg(feature = "testing")]
 pub mod testing;
 mod transaction;
 

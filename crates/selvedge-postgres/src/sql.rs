@@ -57,6 +57,7 @@ pub struct Statement {
     #[cfg(test)]
     pub name: &'static str,
     /// The path of the file: `noun/verb`.
+    #[cfg(any(test, feature = "testing"))]
     pub path: &'static str,
     pub template: &'static str,
     /// The placeholders of the module that defines the statement, in the order in which they are replaced.
@@ -94,6 +95,7 @@ macro_rules! statements {
             pub static $name: $crate::sql::Statement = $crate::sql::Statement {
                 #[cfg(test)]
                 name: stringify!($name),
+                #[cfg(any(test, feature = "testing"))]
                 path: $path,
                 template: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/sql/", $path, ".sql")),
                 placeholders,
@@ -101,6 +103,7 @@ macro_rules! statements {
             };
         )*
 
+        #[cfg(any(test, feature = "testing"))]
         pub static STATEMENTS: &[&$crate::sql::Statement] = &[$(&$name),*];
     };
 }

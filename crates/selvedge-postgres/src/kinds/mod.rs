@@ -38,9 +38,9 @@ pub mod webhooks;
 use crate::bounds::{Bounds, Written};
 use crate::connection::lineage::Lineage;
 use crate::connection::{Connection, Parameters, Pipeline, StatementError};
-use crate::sql::{Micros, Statement};
+use crate::sql::Micros;
 use crate::transaction::Failed;
-use crate::{bounds, connection, coverage, diagnosis, settled, store_clock};
+use crate::store_clock;
 use selvedge_core::table::{Access, Request};
 use selvedge_core::{Changes, FlowId, Needs, Rows};
 use selvedge_store::Error;
@@ -109,7 +109,10 @@ pub const SAVES: &[fn(&mut Saving<'_>)] = &[
 ];
 
 /// Returns every statement, in the order of their paths.
-pub fn statements() -> Vec<&'static Statement> {
+#[cfg(any(test, feature = "testing"))]
+pub fn statements() -> Vec<&'static crate::sql::Statement> {
+    use crate::{bounds, connection, coverage, diagnosis, settled};
+
     let modules = [
         api_keys::STATEMENTS,
         bounds::STATEMENTS,
@@ -140,7 +143,7 @@ pub fn statements() -> Vec<&'static Statement> {
         waitpoints::STATEMENTS,
         webhooks::STATEMENTS,
     ];
-    let mut all: Vec<&Statement> = modules.into_iter().flatten().copied().collect();
+    let mut all: Vec<&crate::sql::Statement> = modules.into_iter().flatten().copied().collect();
     all.sort_unstable_by_key(|statement| statement.path);
     all
 }

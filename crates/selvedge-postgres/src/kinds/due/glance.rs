@@ -168,6 +168,7 @@ impl Glances {
     }
 
     /// Returns the parameters of `overview/glance` as SQL literals.
+    #[cfg(feature = "testing")]
     pub fn arguments(&self, writers_key: i64) -> String {
         let known = self.known();
         let time = |at: Micros| format!("timestamptz 'epoch' + {} * interval '1 microsecond'", at.0);
