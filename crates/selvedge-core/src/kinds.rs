@@ -3,6 +3,9 @@
 //! An entry says what a rule asks for, the rows that a store answers with, and the writes that it saves:
 //!
 //! - `asks KEY, at STAGE` makes a field of [`Needs`]. The stage is that of its locks; a request without one is only read.
+//! - `stages` are the stages of these locks, and of those that are taken behind them without naming a key: `once` for rows
+//!   that are locked all at once, `again` for those that may take several loads, each with its words for the documentation;
+//!   `exception` for what deviates from the order, each for the reason given.
 //! - `loads ROW, by KEY` makes a field of [`Rows`] and a table of the transaction. `version` is for rows whose writes are
 //!   guarded, `with` adds state besides the columns, `ordered` lets rules read by range, `into` replaces the plain load, `due`
 //!   makes it a [`Timed`].
@@ -13,7 +16,6 @@
 
 use crate::api_key::{ApiKey, ApiKeyId};
 use crate::bulk_job::{BulkJob, BulkJobId};
-use crate::driver::Stage;
 use crate::gate::{Gate, GateId, LedgerEntry};
 use crate::inbox::{InboxNumber, InboxRow};
 use crate::log::Event;
@@ -44,27 +46,32 @@ macro_rules! kinds {
         $apply! {
             api_keys {
                 asks ApiKeyId, at ApiKeys: "API keys. Only their revocation locks them.";
+                stages { ApiKeys again "API keys, for their revocation", }
                 loads ApiKey, by ApiKeyId = |row| row.id;
                 writes Vec<ApiKey>, by Table::into_written: "API keys to insert, or to mark as revoked.";
             }
             bulk_jobs {
                 asks BulkJobId, at BulkJobs: "Bulk jobs.";
+                stages { BulkJobs again "bulk jobs", }
                 loads BulkJob, by BulkJobId = |row| row.id, is due;
                 writes Entries<BulkJob, BulkJobId>, by Table::into_entries: "Bulk jobs to upsert and to delete.";
             }
             webhooks {
                 asks WebhookName, at Webhooks: "Webhooks.";
+                stages { Webhooks again "webhooks", }
                 loads Webhook, by WebhookName = |row| row.name.clone(), version |row| row.version;
                 writes Guarded<Webhook, (Webhook, u32), WebhookName>, by Table::into_guarded: "Webhooks.";
             }
             inbox {
                 asks InboxNumber, at Inbox: "Rows of the inbox, locked if they are free.";
+                stages { Inbox again "rows of the inbox with `skip locked`", }
                 loads InboxRow, by InboxNumber = |row| row.number, is due;
                 writes Entries<InboxRow, InboxNumber>, by Table::into_entries:
                     "Rows of the inbox whose refusal to save, and rows to delete.";
             }
             schedules {
                 asks ScheduleName, at Schedules: "Schedules.";
+                stages { Schedules once "schedules", }
                 loads Schedule, by ScheduleName = |row| row.name.clone(), version |row| row.version, is due;
                 writes Guarded<Schedule, (Schedule, u32), ScheduleName>, by Table::into_guarded:
                     "Schedules. The specification of an updated one is written only if its `spec_version` exceeds the \
@@ -72,9 +79,18 @@ macro_rules! kinds {
             }
             growing {
                 asks FlowId, at Growth: "Flows whose growth is serialised by an advisory lock.";
+                stages { Growth again "growth of flows (advisory)", }
             }
             executions {
                 asks ExecutionId, at Executions: "Executions.";
+                stages {
+                    /// With the executions that are locked only if free.
+                    Executions once "executions, upstreams and downstreams together",
+                    /// Exception: executions that a rule finds through loaded rows, such as a key or a node name. Locking the
+                    /// keys instead would cost every transaction. If two transactions deadlock here, the database aborts
+                    /// one, which is retried.
+                    LateExecutions exception,
+                }
                 loads Execution, by ExecutionId = |row| row.id, version |row| row.version, with ExecutionExtra, into rows::load_executions;
                 writes Guarded<Inserted, Updated, ExecutionId>, by rows::written_executions:
                     "Executions. The history pages, streams, steps, signals and waitpoints of a deleted execution are \
@@ -82,23 +98,48 @@ macro_rules! kinds {
             }
             outbox {
                 asks OutboxName, at Outbox: "Outbox rows.";
+                stages { Outbox again "outbox", }
                 loads OutboxRow, by OutboxName = |row| row.name;
                 writes Entries<OutboxRow, OutboxName>, by Table::into_entries: "Outbox rows to upsert and to delete.";
             }
             lanes {
                 asks GateId, at Lanes: "Lanes. A store locks those with limits, and reads the others.";
+                stages {
+                    Lanes once "lanes with limits",
+                    /// Exception: lanes that are read late. This process knows no lane with limits, so the read takes no
+                    /// locks.
+                    UnlimitedLanes exception,
+                    Candidates again "candidates with `skip locked`",
+                }
             }
             gates {
                 asks GateId, at Gates:
                     "Gates other than lanes. A gate that is read without a lock only shows whether it is configured.";
+                stages { Gates once "gates", }
                 loads Gate, by GateId = |row| row.id(), version |row| row.version, is due;
                 writes Guarded<Gate, (Gate, u32), GateId>, by rows::written_gates: "Gates.";
             }
             parts {
                 asks GateId, at Parts: "Parts of budgets.";
+                stages {
+                    Parts once "parts of budgets",
+                    Held again "held executions with `skip locked`",
+                    /// Exception: candidates behind others that are unreadable or refused, or of a lane that has room only
+                    /// now. The search skips locked rows, so it never waits. Their flows may be counted after sessions were
+                    /// locked; if two transactions deadlock there, the database aborts one, which is retried.
+                    CandidatesAgain exception,
+                    /// Exception: gates that this process did not expect, locked after flows and sessions. Only the first
+                    /// transaction of a process that loads an execution with gates can do this: from then on gates are
+                    /// expected.
+                    LateGates exception,
+                }
             }
             flows {
                 asks FlowId, at Flows: "Flows.";
+                stages {
+                    /// A transaction that has locked gates updates the counts of flows when it saves, so flows follow gates.
+                    Flows again "flows",
+                }
                 loads Flow, by FlowId = |row| row.id, version |row| row.version;
                 writes Guarded<Flow, (Flow, u32), FlowId>, by Table::into_guarded:
                     "Flows. An update writes everything but the counts; namespace, tags and time of submission never \
@@ -107,6 +148,15 @@ macro_rules! kinds {
             }
             sessions {
                 asks SessionId, at Sessions: "Sessions.";
+                stages {
+                    /// While saving, the counts of flows are written before sessions, too.
+                    Sessions again "sessions",
+                    /// Exception: executions from the lease cache, which are locked when they are saved. Locking them earlier
+                    /// would cost every completion a statement. Such an execution has no flow and draws on no gate.
+                    CachedExecutions exception,
+                    /// Exception: the outbox row of a parent, which the end of a child writes without locking the parent.
+                    ParentOutbox exception,
+                }
                 loads Session, by SessionId = |row| row.id, with SessionExtra;
                 writes Entries<Session, SessionId>, by rows::written_sessions:
                     "Sessions. A write is merged with the stored row: one of an earlier life changes nothing, and one of \
@@ -207,13 +257,74 @@ macro_rules! first {
     };
 }
 
+macro_rules! rows {
+    () => {
+        None
+    };
+    ($rows:literal) => {
+        Some($rows)
+    };
+}
+
+macro_rules! order {
+    (once) => {
+        Order::Once
+    };
+    (again) => {
+        Order::Again
+    };
+    (exception) => {
+        Order::Exception
+    };
+}
+
+/// The loads in which a transaction may lock the rows of a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// One load, all rows in key order.
+    Once,
+    /// Several loads, as long as nothing of a later stage is locked.
+    Again,
+    /// Any load that the exception allows.
+    Exception,
+}
+
 macro_rules! define {
     ($($name:ident {
         $(asks $ask:ty $(, at $stage:ident)?: $ask_doc:literal;)?
+        $(stages { $($(#[$about:meta])* $variant:ident $order:ident $($rows:literal)?,)* })?
         $(loads $row:ty, by $key:ty = $key_of:expr_2021 $(, version $version:expr_2021)? $(, with $extra:ty)?
             $(, ordered $ordered:literal)? $(, into $into:path)? $(, is $due:ident)?;)?
         $(writes $writes:ty $(, by $by:path)?: $writes_doc:literal;)?
     })*) => {
+        /// The stages of a transaction, in the global lock order. A store runs the statements of one load in this order, too.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Stage {
+            $($($(
+                $(#[doc = concat!("Locks ", $rows, ".")])?
+                $(#[$about])*
+                $variant,
+            )*)?)*
+        }
+
+        impl Stage {
+            pub const ALL: &[Stage] = &[$($($(Stage::$variant,)*)?)*];
+
+            /// Returns the rows that the stage locks, for the documentation; none for an exception.
+            pub fn rows(self) -> Option<&'static str> {
+                match self {
+                    $($($(Stage::$variant => rows!($($rows)?),)*)?)*
+                }
+            }
+
+            /// Returns whether rows of the stage may be locked again, and whether it deviates from the order.
+            pub(crate) fn order(self) -> Order {
+                match self {
+                    $($($(Stage::$variant => order!($order),)*)?)*
+                }
+            }
+        }
+
         /// The rows that a decision needs. A store takes the locks in the order of [`Stage`], each kind in key order, and
         /// reads the other rows after them.
         #[derive(Clone, Debug, Default, PartialEq)]

@@ -8,7 +8,7 @@ const END: &str = "<!-- end of the lock order -->";
 
 /// Returns the order as a numbered list.
 fn documented() -> String {
-    let rows = Stage::ALL.into_iter().filter_map(Stage::rows);
+    let rows = Stage::ALL.iter().copied().filter_map(Stage::rows);
     rows.zip(1..).map(|(rows, number)| format!("{number}. {rows}\n")).collect()
 }
 

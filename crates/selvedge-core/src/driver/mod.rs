@@ -17,7 +17,8 @@ mod host;
 mod loading;
 
 pub use host::{Admission, Alone, Host};
-pub use loading::{Loading, LockPlan, Stage, UnrequestedExecutions, Violation};
+pub use crate::kinds::Stage;
+pub use loading::{Loading, LockPlan, UnrequestedExecutions, Violation};
 
 use crate::gate::GateName;
 use crate::gate::draws::fairness_line_of;

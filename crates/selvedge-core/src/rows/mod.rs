@@ -6,7 +6,7 @@ mod payload;
 pub use crate::kinds::{Changes, Needs, Rows};
 pub use payload::{Payload, Relative, StoredRelative, inline_limit};
 
-use crate::driver::Stage;
+use crate::kinds::Stage;
 use crate::execution::ClaimOrder;
 use crate::flow::Counts;
 use crate::gate::{GateId, GateName};
