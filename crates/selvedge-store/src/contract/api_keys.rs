@@ -5,7 +5,6 @@ use async_trait::async_trait;
 use selvedge_core::Timestamp;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
 
-/// Reads of API keys, and the record of their last use.
 #[async_trait]
 pub trait ApiKeyStore: Send + Sync {
     /// Returns the API key with this digest, and the store's time.

@@ -4,7 +4,6 @@ use crate::Error;
 use async_trait::async_trait;
 use selvedge_core::{Class, ClassId};
 
-/// Classes of executions and their ids.
 #[async_trait]
 pub trait ClassStore: Send + Sync {
     /// Returns the ids of classes in the order of the argument; missing classes are created, and the use of all of them is

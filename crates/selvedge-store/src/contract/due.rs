@@ -3,7 +3,6 @@
 use crate::{Error, Overview};
 use async_trait::async_trait;
 
-/// Reads of when background work is due next.
 #[async_trait]
 pub trait DueReads: Send + Sync {
     /// Returns the next due times of all background work. Cheap: reads only the heads of indexes.

@@ -6,7 +6,6 @@ use selvedge_core::flow::{FlowFilter, FlowListPosition, FlowState};
 use selvedge_core::rows::Members;
 use selvedge_core::{Execution, Flow, FlowId, NamespaceId, Timestamp};
 
-/// Reads of flows and their members.
 #[async_trait]
 pub trait FlowReads: Send + Sync {
     /// Returns flows by id, in no particular order; unknown ids are omitted.

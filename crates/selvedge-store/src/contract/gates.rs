@@ -5,7 +5,6 @@ use async_trait::async_trait;
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::{ExecutionId, Name, NamespaceId, Timestamp};
 
-/// Reads of gates, their parts and their ledgers.
 #[async_trait]
 pub trait GateReads: Send + Sync {
     /// Returns gates by id, in no particular order; unknown ids are omitted.

@@ -6,7 +6,6 @@ use selvedge_core::Name;
 use selvedge_core::inbox::{InboxEntry, InboxNumber};
 use std::future::ready;
 
-/// Reads of the inbox of SQL submissions, and the deletion of old refused rows.
 #[async_trait]
 pub trait InboxStore: Transactions {
     /// Returns a page of the rows of the inbox that wait to be taken in: by transaction, then by number. `after` is the last

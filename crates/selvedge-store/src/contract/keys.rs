@@ -3,7 +3,6 @@
 use crate::Error;
 use async_trait::async_trait;
 
-/// The deletion of expired keys of operations.
 #[async_trait]
 pub trait KeyStore: Send + Sync {
     /// Deletes up to `limit` expired keys of operations, skipping locked ones, and returns how many were deleted.

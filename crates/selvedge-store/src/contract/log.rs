@@ -3,7 +3,6 @@
 use crate::{Entries, Error, LogLimit};
 use async_trait::async_trait;
 
-/// Reads of the event log, and the deletion of its old periods.
 #[async_trait]
 pub trait LogStore: Send + Sync {
     /// Returns a page of event log entries with numbers greater than `after`. `after` may exceed every number; `upto` is then

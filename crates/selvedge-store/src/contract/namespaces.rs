@@ -4,7 +4,6 @@ use crate::{Error, NamespaceSettings};
 use async_trait::async_trait;
 use selvedge_core::{Name, NamespaceId};
 
-/// Namespaces: their names, their settings and their deletion.
 #[async_trait]
 pub trait NamespaceStore: Send + Sync {
     /// Returns the id of a namespace, which is created if it does not exist. One that was deleted gets a name that no caller can

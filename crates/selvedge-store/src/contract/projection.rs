@@ -4,7 +4,6 @@ use crate::{Error, ProjectionLease, ProjectionPage, Transactions};
 use async_trait::async_trait;
 use std::future::ready;
 
-/// The projection of the event log into rows that users read with SQL.
 #[async_trait]
 pub trait ProjectionStore: Transactions {
     /// Takes or renews the lease on the projection, and returns its position: the number of the last entry of the log whose

@@ -4,7 +4,6 @@ use crate::Error;
 use async_trait::async_trait;
 use selvedge_core::{NamespaceId, Session, SessionId};
 
-/// Reads of the sessions of workers.
 #[async_trait]
 pub trait SessionReads: Send + Sync {
     /// Returns the sessions of a namespace, or of all namespaces, by id.

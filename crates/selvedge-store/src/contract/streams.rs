@@ -4,7 +4,6 @@ use crate::Error;
 use async_trait::async_trait;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 
-/// Reads of streams and their frames, and the deletion of frames past their lifetime.
 #[async_trait]
 pub trait StreamStore: Send + Sync {
     /// Returns the first `limit` frames of a range of a stream, in order. Best-effort frames past their lifetime are omitted.

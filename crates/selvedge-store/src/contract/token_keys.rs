@@ -4,7 +4,6 @@ use crate::Error;
 use async_trait::async_trait;
 use selvedge_core::token::TokenKey;
 
-/// Reads of the keys that sign waitpoint tokens.
 #[async_trait]
 pub trait TokenKeyReads: Send + Sync {
     /// Returns the keys that sign waitpoint tokens, by id.

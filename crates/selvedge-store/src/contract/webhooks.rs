@@ -5,7 +5,6 @@ use async_trait::async_trait;
 use selvedge_core::NamespaceId;
 use selvedge_core::webhook::{Delivery, Webhook, WebhookName};
 
-/// Reads of webhooks and their deliveries.
 #[async_trait]
 pub trait WebhookReads: Send + Sync {
     async fn webhook(&self, name: &WebhookName) -> Result<Option<Webhook>, Error>;
