@@ -201,7 +201,7 @@ impl<T: SqlType> SqlType for Option<T> {
 /// Lists the columns of a row in their order, for `kind::list()` (the select list), `kind::types(1)` (the array parameters of
 /// a statement that takes them, from a number on), `kind::arrays(rows)` (their values) and `kind::AT` (their positions). A
 /// column that is only read has no type and no value; a text is the expression that reads it. If the columns are fields of a
-/// struct named with `as`, `kind::read` reads them, and takes the other fields from `rest`.
+/// struct named with `as`, `kind::read` reads them, and the other fields have their defaults.
 macro_rules! columns {
     (
         $name:ident<$life:lifetime> of $row:ident: $of:ty $(as $read:ident)?
@@ -246,10 +246,10 @@ macro_rules! columns {
     (@read : $($column:ident: $type:ty,)*) => {};
     (@read $read:ident: $($column:ident: $type:ty,)*) => {
         #[allow(clippy::needless_update)]
-        pub fn read(row: &Row, from: usize, rest: $read) -> Result<$read, String> {
+        pub fn read(row: &Row, from: usize) -> Result<$read, String> {
             Ok($read {
                 $($column: $crate::sql::Plain::plain($crate::sql::get::<$type>(row, from + AT.$column)?),)*
-                ..rest
+                ..$read::default()
             })
         }
     };

@@ -90,7 +90,7 @@ pub(crate) use statements;
 /// - `AT`: the place of each column in that list, for reading;
 /// - `COUNT`: the number of the columns, which is the place of the first one behind them;
 /// - `with` and `write`: run a statement with the values of a row;
-/// - `read`, if the columns are fields of a struct named with `as`: reads them, and takes the other fields from `rest`.
+/// - `read`, if the columns are fields of a struct named with `as`: reads them; the other fields have their defaults.
 macro_rules! columns {
     (
         $name:ident of $row:ident: $type:ty $(as $read:ident)?
@@ -146,8 +146,8 @@ macro_rules! columns {
     (@read : $($column:ident)*) => {};
     (@read $read:ident: $($column:ident)*) => {
         #[allow(clippy::needless_update)]
-        pub fn read(found: &rusqlite::Row<'_>, from: usize, rest: $read) -> rusqlite::Result<$read> {
-            Ok($read { $($column: $crate::sql::Column::read(found, from + AT.$column)?,)* ..rest })
+        pub fn read(found: &rusqlite::Row<'_>, from: usize) -> rusqlite::Result<$read> {
+            Ok($read { $($column: $crate::sql::Column::read(found, from + AT.$column)?,)* ..$read::default() })
         }
     };
 }

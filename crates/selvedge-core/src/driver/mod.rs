@@ -16,8 +16,8 @@ mod candidates;
 mod host;
 mod loading;
 
-pub use host::{Admission, Alone, Host};
 pub use crate::kinds::Stage;
+pub use host::{Admission, Alone, Host};
 pub use loading::{Loading, LockPlan, UnrequestedExecutions, Violation};
 
 use crate::gate::GateName;

@@ -6,10 +6,10 @@ mod payload;
 pub use crate::kinds::{Changes, Needs, Rows};
 pub use payload::{Payload, Relative, StoredRelative, inline_limit};
 
-use crate::kinds::Stage;
 use crate::execution::ClaimOrder;
 use crate::flow::Counts;
 use crate::gate::{GateId, GateName};
+use crate::kinds::Stage;
 use crate::stream::StreamName;
 use crate::submission::Debounce;
 use crate::webhook::WebhookId;

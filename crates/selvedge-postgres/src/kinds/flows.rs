@@ -72,7 +72,7 @@ fn counts() -> String {
 fn decode(row: &Row) -> Result<Flow, Error> {
     let id: Uuid = row.get(flow::AT.id);
     let read = || -> Result<Flow, String> {
-        let mut columns = flow::read(row, 0, FlowColumns::default())?;
+        let mut columns = flow::read(row, 0)?;
         for (index, count) in columns.counts.iter_mut().enumerate() {
             *count = get(row, flow::COUNT + index)?;
         }

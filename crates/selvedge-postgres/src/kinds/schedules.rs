@@ -42,7 +42,7 @@ columns! {
 
 fn decode(row: &Row) -> Result<Schedule, Error> {
     let name: &str = row.get(schedule::AT.name);
-    let read = schedule::read(row, 0, ScheduleColumns::default()).and_then(ScheduleColumns::schedule);
+    let read = schedule::read(row, 0).and_then(ScheduleColumns::schedule);
     read.map_err(|error| Error::Failed(format!("schedule {name:?} cannot be read: {error}")))
 }
 

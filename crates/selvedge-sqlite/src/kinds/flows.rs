@@ -63,7 +63,7 @@ columns! {
 }
 
 fn decode(found: &Row<'_>) -> rusqlite::Result<Flow> {
-    let mut columns = flow::read(found, 0, FlowColumns::default())?;
+    let mut columns = flow::read(found, 0)?;
     for (column, count) in columns.counts.iter_mut().enumerate() {
         *count = found.get(flow::COUNT + column)?;
     }

@@ -43,7 +43,7 @@ columns! {
 }
 
 fn decode(found: &Row<'_>) -> rusqlite::Result<Schedule> {
-    let columns = schedule::read(found, 0, ScheduleColumns::default())?;
+    let columns = schedule::read(found, 0)?;
     let name = columns.name.clone();
     columns.schedule().map_err(|error| not_understood(&format!("schedule {name:?} cannot be read: {error}")))
 }

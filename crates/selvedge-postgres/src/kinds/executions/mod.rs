@@ -10,7 +10,7 @@ use super::records::Unreadable;
 use crate::connection::Parameters;
 use crate::kinds::{Saving, ignore};
 use crate::read::{readable, scanned_tags, scope_parameters};
-use crate::sql::{Micros, array, column, columns, get, some_payload, statements};
+use crate::sql::{Micros, array, column, columns, some_payload, statements};
 use crate::{PostgresStore, bounds};
 use async_trait::async_trait;
 use selvedge_core::execution::AGEING_MS;
@@ -141,9 +141,9 @@ pub const COLUMN_COUNT: usize = fixed::COUNT + moving::COUNT;
 /// Reads the execution in a row that begins with its columns.
 fn decode_or_name(row: &Row) -> Result<Execution, Unreadable> {
     let id: Uuid = row.get(fixed::AT.id);
-    fixed::read(row, 0, Fixed::default())
+    fixed::read(row, 0)
         // The gate is known from its name.
-        .and_then(|fixed| Ok((fixed, moving::read(row, fixed::COUNT, Moving::default())?)))
+        .and_then(|fixed| Ok((fixed, moving::read(row, fixed::COUNT)?)))
         .and_then(|(fixed, moving)| stored::execution(fixed, moving))
         .map_err(|detail| (ExecutionId(id), detail))
 }

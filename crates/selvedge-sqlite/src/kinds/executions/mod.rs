@@ -124,8 +124,8 @@ pub fn decode(found: &Row<'_>) -> rusqlite::Result<Result<Execution, (ExecutionI
     let id = row::uuid(found, fixed::AT.id)?;
     let columns = || {
         let wiring = |fixed| Ok(Fixed { wiring: found.get(WIRING)?, ..fixed });
-        let fixed = fixed::read(found, 0, Fixed::default()).and_then(wiring)?;
-        Ok((fixed, moving::read(found, fixed::COUNT, Moving::default())?))
+        let fixed = fixed::read(found, 0).and_then(wiring)?;
+        Ok((fixed, moving::read(found, fixed::COUNT)?))
     };
     let read = columns()
         .map_err(|error: rusqlite::Error| error.to_string())
