@@ -298,11 +298,6 @@ impl Suspension {
         self.waits_for(|leaf| matches!(leaf, Condition::Children { ended: false }))
     }
 
-    /// Reports whether it still waits for an operator.
-    pub fn waits_for_operator(&self) -> bool {
-        self.waits_for(|leaf| matches!(leaf, Condition::Operator { resumed: false }))
-    }
-
     /// Returns the earliest time that it still waits for.
     pub fn next_time(&self) -> Option<Timestamp> {
         self.waits.iter().filter_map(Wait::next_time).min()

@@ -1,30 +1,28 @@
-//! Executions, with their tags and the pages of their history.
+//! Executions, with their tags and the pages of their history: their columns, how a transaction saves them, and how it loads
+//! them: by id, as candidates of claims, their inputs, and what a claim carries of others.
 
 mod list;
-mod load;
+mod reads;
 
 pub use list::below;
-pub use load::{finish, gather_execution, lock, lock_candidates, place, read};
 
 use super::records::Unreadable;
+use crate::bounds::{self, Bounds};
 use crate::connection::Parameters;
-use crate::kinds::{Saving, ignore};
-use crate::read::{readable, scanned_tags, scope_parameters};
-use crate::sql::{Micros, array, column, columns, some_payload, statements};
-use crate::{PostgresStore, bounds};
-use async_trait::async_trait;
+use crate::kinds::{Asking, Loading, Saving, ignore, only_locks};
+use crate::sql::{Micros, array, column, columns, sized_payload, some_payload, statements};
 use selvedge_core::execution::AGEING_MS;
-use selvedge_core::filter::{Filter, ListPosition, Payloads};
-use selvedge_core::rows::{Changes, PASSED_MAX, ResultChange, TagEntry};
-use selvedge_core::state::StateName;
-use selvedge_core::{ClassId, DueKind, Execution, ExecutionId, NamespaceId, Timestamp};
-use selvedge_store::columns::{self as stored, Fixed, Moving};
-use selvedge_store::{
-    COUNT_SCAN_MAX, Depth, DueRow, Error, ExecutionReads, Head, LaneCounts, ListPage, ReconcilerScope, Stored,
+use selvedge_core::filter::ListPosition;
+use selvedge_core::gate::GateName;
+use selvedge_core::rows::{
+    Candidates, Changes, PASSED_MAX, Queries, ResultChange, StoredRelative, TagEntry, mention,
 };
-use std::collections::HashMap;
+use selvedge_core::table::Access;
+use selvedge_core::{ClassId, Execution, ExecutionId, Needs, Rows};
+use selvedge_store::columns::{self as stored, Fixed, Moving, RelativeColumns};
+use selvedge_store::{COUNT_SCAN_MAX, Error};
+use std::collections::{HashMap, HashSet};
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 statements! {
@@ -154,16 +152,6 @@ pub fn decode(row: &Row) -> Result<Execution, Error> {
         .map_err(|(id, detail)| Error::Failed(format!("execution {id} cannot be read: {detail}")))
 }
 
-/// Reads the execution in a row of its columns, input, result and the last renewal of its session.
-fn decode_stored(row: &Row) -> Result<Stored, Error> {
-    Ok(Stored {
-        execution: decode(row)?,
-        input: some_payload(row, COLUMN_COUNT).unwrap_or_default(),
-        result: some_payload(row, COLUMN_COUNT + 1),
-        renewed_at: row.get::<_, Option<Micros>>(COLUMN_COUNT + 2).map(Micros::time),
-    })
-}
-
 /// Deletes executions with the pages of their history.
 pub fn delete(saving: &mut Saving<'_>) {
     let deleted = &saving.changes.executions.deleted;
@@ -251,197 +239,196 @@ fn tag_columns(entries: &[TagEntry]) -> Parameters<'_> {
     ]
 }
 
-/// The most active executions that a count of lanes looks at.
-const ACTIVE_MAX: i64 = 100_000;
+/// A size that no payload reaches: it is read whole.
+const WHOLE: usize = usize::MAX;
 
-fn due_row(row: &Row) -> DueRow {
-    DueRow {
-        execution: ExecutionId(row.get(0)),
-        due_at: row.get::<_, Micros>(1).time(),
-        namespace: NamespaceId(row.get(2)),
-        tags: scanned_tags(row, 3),
+fn ids(ids: &[ExecutionId]) -> Parameters<'static> {
+    vec![array(ids, |id| id.0)]
+}
+
+/// Returns ids, and a size up to which payloads are read.
+fn ids_within(some: &[ExecutionId], limit: usize) -> Parameters<'static> {
+    let mut parameters = ids(some);
+    parameters.push(Box::new(i32::try_from(limit).unwrap_or(i32::MAX)));
+    parameters
+}
+
+pub fn lock(asking: &mut Asking<'_>) {
+    let executions = &asking.needs.executions;
+    let (mut locked, cached) = (executions.with(Access::Lock), executions.with(Access::Cached));
+    if locked.is_empty() {
+        asking.about(&cached, &LOCK_CACHED, ids, only_locks);
+    } else {
+        // All by one statement, which locks in id order.
+        locked.extend(cached);
+        asking.about(&locked, &LOCK, ids, gather);
+    }
+    let free = executions.with(Access::LockIfFree);
+    asking.about(&free, &LOCK_AVAILABLE, ids, move |answer, loading| {
+        let locked: HashSet<ExecutionId> = answer.iter().map(|row| place(row).id).collect();
+        let asked = executions.iter(Access::LockIfFree);
+        loading.rows.skipped.extend(asked.filter(|id| !locked.contains(id)));
+        gather(answer, loading)
+    });
+}
+
+pub fn lock_candidates(asking: &mut Asking<'_>) {
+    let (queries, bounds, inline) = (&asking.needs.queries, asking.bounds, asking.needs.inline_inputs());
+    asking.about(
+        &queries.candidates,
+        &LOCK_CANDIDATES,
+        |wanted| candidates(wanted, &queries.except, bounds, inline),
+        gather_candidates,
+    );
+    if !queries.refusing.is_empty() {
+        asking.about(
+            &queries.candidates,
+            &LOCK_PASSING,
+            |wanted| passing(wanted, queries, bounds, inline),
+            gather_candidates,
+        );
     }
 }
 
-impl PostgresStore {
-    async fn fetch_rows(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Row>, Error> {
-        let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
-        self.query(&FETCH, &[&ids, &payloads.input, &payloads.result]).await
+/// Reads executions without locks, and inputs and relatives.
+pub fn read(asking: &mut Asking<'_>) {
+    let needs = asking.needs;
+    asking.read(&needs.executions, &READ, ids, gather);
+    for (inputs, limit) in [(&needs.inputs, needs.inline_inputs()), (&needs.whole_inputs, WHOLE)] {
+        asking.read(
+            inputs,
+            &READ_INPUTS,
+            |some| ids_within(some, limit),
+            |answer, loading| {
+                let input = |row: &Row| (ExecutionId(row.get(0)), sized_payload(row, 1));
+                loading.rows.inputs.extend(answer.iter().map(input));
+                Ok(())
+            },
+        );
     }
-
-    /// Returns executions by id with the payloads asked for. Unreadable rows are left out.
-    async fn fetch_readable(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Stored>, Error> {
-        Ok(readable(&self.fetch_rows(ids, payloads).await?, decode_stored).collect())
-    }
-
-    async fn read_sizes(
-        &self,
-        ids: &[ExecutionId],
-        payloads: Payloads,
-    ) -> Result<Vec<(ExecutionId, u64)>, Error> {
-        let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
-        let rows = self.query(&READ_SIZES, &[&ids, &payloads.input, &payloads.result]).await?;
-        Ok(rows.iter().map(|row| (ExecutionId(row.get(0)), row.get::<_, i64>(1) as u64)).collect())
-    }
-
-    async fn count_in_lanes(
-        &self,
-        namespace: NamespaceId,
-        lanes: &[Vec<ClassId>],
-        bound: u64,
-    ) -> Result<Vec<LaneCounts>, Error> {
-        let active = self.query(&COUNT_ACTIVE, &[&namespace.0, &ACTIVE_MAX]).await?;
-        let active: HashMap<i32, u64> =
-            active.iter().map(|row| (row.get(0), row.get::<_, i64>(1) as u64)).collect();
-        let ranges: Vec<i32> = lanes.iter().flatten().map(|range| range.0).collect();
-        let ends = lanes.iter().scan(0, |end, lane| {
-            *end += lane.len() as i32;
-            Some(*end)
+    for (relatives, limit) in [(&needs.relatives, needs.inline_relatives()), (&needs.whole_relatives, WHOLE)]
+    {
+        let parameters = |some: &[ExecutionId]| ids_within(some, limit);
+        asking.read(relatives, &READ_RELATIVES, parameters, move |answer, loading| {
+            for row in answer {
+                match relative(row, limit) {
+                    Ok(relative) => loading.rows.relatives.push(relative),
+                    Err(unreadable) => loading.rows.unreadable.push(unreadable),
+                }
+            }
+            Ok(())
         });
-        let ends: Vec<i32> = ends.collect();
-        let begins: Vec<i32> =
-            lanes.iter().zip(&ends).map(|(lane, end)| end - lane.len() as i32 + 1).collect();
-        let parameters: [&(dyn ToSql + Sync); 4] = [&ranges, &begins, &ends, &(bound as i64)];
-        let waiting = self.query(&COUNT_BY_LANE, &parameters).await?;
-        let counts = lanes.iter().zip(&waiting).map(|(lane, row)| LaneCounts {
-            active: lane.iter().filter_map(|range| active.get(&range.0)).sum(),
-            waiting: row.get::<_, i64>(0) as u64,
-        });
-        Ok(counts.collect())
     }
+}
 
-    async fn measure_depths(
-        &self,
-        namespace: NamespaceId,
-        ranges: &[ClassId],
-        bound: u64,
-    ) -> Result<Vec<Depth>, Error> {
-        let bound = bound as i64;
-        let ranges: Vec<i32> = ranges.iter().map(|range| range.0).collect();
-        let waiting = self.query(&MEASURE_WAITING, &[&ranges, &bound]).await?;
-        let live = self.query(&MEASURE_LIVE, &[&namespace.0, &bound]).await?;
-        let mut depths: Vec<Depth> = waiting
-            .iter()
-            .map(|row| Depth {
-                range: ClassId(row.get(0)),
-                state: StateName::Waiting,
-                count: row.get::<_, i64>(1) as u64,
-                oldest_at: row.get::<_, Micros>(2).time(),
-            })
-            .collect();
-        for row in &live {
-            let code: i16 = row.get(1);
-            let unknown = || Error::Failed(format!("an execution has the unknown state {code}"));
-            depths.push(Depth {
-                range: ClassId(row.get(0)),
-                state: StateName::from_code(code).ok_or_else(unknown)?,
-                count: row.get::<_, i64>(2) as u64,
-                oldest_at: row.get::<_, Micros>(3).time(),
-            });
+/// Reads the position in a list of the execution in a row that begins with its columns.
+pub fn place(row: &Row) -> ListPosition {
+    let submitted_at: Micros = row.get(fixed::AT.submitted_at);
+    ListPosition { submitted_at: submitted_at.time(), id: ExecutionId(row.get(fixed::AT.id)) }
+}
+
+/// Reads the relative in a row of `executions/read_relatives`. The error names an unreadable execution and the reason.
+/// `limit` is the size up to which it was read.
+fn relative(row: &Row, limit: usize) -> Result<StoredRelative, (ExecutionId, String)> {
+    let columns = RelativeColumns {
+        id: row.get(0),
+        spec: row.get(1),
+        state: row.get(2),
+        bytes: row.get::<_, i32>(3) as usize,
+        detail: row.get(4),
+        result: some_payload(row, 5),
+    };
+    let id = ExecutionId(columns.id);
+    stored::relative(columns, limit).map_err(|error| (id, error))
+}
+
+fn gather(answer: &[Row], loading: &mut Loading) -> Result<(), Error> {
+    for row in answer {
+        gather_execution(row, &mut loading.rows);
+    }
+    Ok(())
+}
+
+/// Adds an execution to the rows. Returns its id, or none if it is unreadable.
+pub fn gather_execution(answer: &Row, rows: &mut Rows) -> Option<ExecutionId> {
+    match decode_or_name(answer) {
+        Ok(execution) => {
+            let id = execution.id;
+            rows.executions.push(execution);
+            Some(id)
         }
-        Ok(depths)
+        Err(unreadable) => {
+            rows.unreadable.push(unreadable);
+            None
+        }
     }
 }
 
-#[async_trait]
-impl ExecutionReads for PostgresStore {
-    async fn fetch(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Stored>, Error> {
-        let read = async { self.fetch_rows(ids, payloads).await?.iter().map(decode_stored).collect() };
-        self.meter.measure("fetch", read).await
+fn gather_candidates(answer: &[Row], loading: &mut Loading) -> Result<(), Error> {
+    let rows = &mut loading.rows;
+    for row in answer {
+        if let Some(id) = gather_execution(row, rows) {
+            rows.found.candidates.push(id);
+            rows.inputs.push((id, sized_payload(row, COLUMN_COUNT)));
+        }
     }
+    Ok(())
+}
 
-    async fn payload_sizes(
-        &self,
-        ids: &[ExecutionId],
-        payloads: Payloads,
-    ) -> Result<Vec<(ExecutionId, u64)>, Error> {
-        self.meter.measure("payload_sizes", self.read_sizes(ids, payloads)).await
+/// Orders the candidates of several statements as claims do, and notes the executions whose records are complete.
+pub fn finish(needs: &Needs, rows: &mut Rows) {
+    let candidates = &mut rows.found.candidates;
+    if candidates.len() > 1 {
+        let place: HashMap<_, _> = rows.executions.iter().map(|row| (row.id, row.claim_order())).collect();
+        candidates.sort_by_key(|id| place.get(id).copied());
+        candidates.dedup();
     }
+    let damaged: HashSet<ExecutionId> = rows.unreadable.iter().map(|(id, _)| *id).collect();
+    rows.found.records.extend(needs.queries.records.iter().filter(|id| !damaged.contains(id)));
+}
 
-    async fn head(&self, id: ExecutionId) -> Result<Option<Head>, Error> {
-        let head = |row: &Row| {
-            let (namespace, epoch, code) = (row.get(0), row.get::<_, i32>(1), row.get(2));
-            let state = StateName::from_code(code);
-            let state =
-                state.ok_or_else(|| Error::Failed(format!("execution {id} has the unknown state {code}")))?;
-            Ok(Head { namespace: NamespaceId(namespace), epoch: epoch as u32, state })
-        };
-        self.first("head", &READ_HEAD, &[&id.0], head).await
+/// Returns the parameters of the search for candidates of all claims, each class from its bound on, with inputs up to this
+/// size.
+fn candidates(
+    wanted: &[Candidates],
+    except: &[ExecutionId],
+    bounds: &Bounds,
+    inline_inputs: usize,
+) -> Parameters<'static> {
+    let all: Vec<ClassId> = wanted.iter().flat_map(|one| one.classes.iter().copied()).collect();
+    let passed = bounds.of(&all);
+    let each = wanted.iter().zip(1_i32..);
+    let each = each.flat_map(|(one, ask)| one.classes.iter().map(move |class| (class.0, ask, one.limit)));
+    let (mut classes, mut asks, mut limits) = (Vec::new(), Vec::new(), Vec::new());
+    for (class, ask, limit) in each {
+        classes.push(class);
+        asks.push(ask);
+        limits.push(i64::from(limit));
     }
+    let mut parameters: Parameters<'static> = vec![
+        Box::new(classes),
+        Box::new(passed.keys),
+        Box::new(passed.revisions),
+        Box::new(passed.bounds),
+        Box::new(asks),
+        Box::new(limits),
+    ];
+    parameters.extend(ids_within(except, inline_inputs));
+    parameters
+}
 
-    async fn list(
-        &self,
-        filter: &Filter,
-        after: Option<ListPosition>,
-        limit: u32,
-        payloads: Payloads,
-    ) -> Result<ListPage, Error> {
-        self.meter.measure("list", self.find_executions(filter, after, limit, payloads)).await
-    }
-
-    async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {
-        self.meter.measure("count", self.count_executions(filter, bound)).await
-    }
-
-    /// Each lane is given by its classes and pools.
-    async fn count_lanes(
-        &self,
-        namespace: NamespaceId,
-        lanes: &[Vec<ClassId>],
-        bound: u64,
-    ) -> Result<Vec<LaneCounts>, Error> {
-        self.meter.measure("count_lanes", self.count_in_lanes(namespace, lanes, bound)).await
-    }
-
-    async fn depths(
-        &self,
-        namespace: NamespaceId,
-        ranges: &[ClassId],
-        bound: u64,
-    ) -> Result<Vec<Depth>, Error> {
-        self.meter.measure("depths", self.measure_depths(namespace, ranges, bound)).await
-    }
-
-    async fn history_pages(&self, id: ExecutionId) -> Result<Vec<Vec<u8>>, Error> {
-        let rows = self.meter.measure("history_pages", self.query(&HISTORY_PAGES_LIST, &[&id.0])).await?;
-        Ok(rows.iter().map(|row| row.get(0)).collect())
-    }
-
-    async fn ahead_of(&self, execution: &Execution, bound: u64) -> Result<u64, Error> {
-        let order = Micros::from(execution.ready_order);
-        let parameters: [&(dyn ToSql + Sync); 5] =
-            [&execution.class.0, &execution.claim_priority(), &order, &execution.id.0, &(bound as i64)];
-        let rows = self.meter.measure("ahead_of", self.query(&COUNT_AHEAD, &parameters)).await?;
-        Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0) as u64).min(bound))
-    }
-
-    async fn due(
-        &self,
-        scope: &ReconcilerScope,
-        kind: DueKind,
-        after: Option<(Timestamp, ExecutionId)>,
-        limit: u32,
-    ) -> Result<Vec<DueRow>, Error> {
-        let start = || (self.glances.since(kind), Uuid::nil());
-        let (at, id) = after.map_or_else(start, |(at, id)| (at.into(), id.0));
-        let (namespace, tag) = scope_parameters(scope);
-        let parameters: [&(dyn ToSql + Sync); 6] =
-            [&kind.code(), &at, &id, &i64::from(limit), &namespace, &tag];
-        let rows = self.meter.measure("due", self.query_in_background(&LIST_DUE, &parameters)).await?;
-        Ok(rows.iter().map(due_row).collect())
-    }
-
-    async fn expired_leases(
-        &self,
-        scope: &ReconcilerScope,
-        after: Option<ExecutionId>,
-        limit: u32,
-    ) -> Result<Vec<DueRow>, Error> {
-        let after = after.map_or(Uuid::nil(), |id| id.0);
-        let (namespace, tag) = scope_parameters(scope);
-        let parameters: [&(dyn ToSql + Sync); 4] = [&after, &i64::from(limit), &namespace, &tag];
-        let rows = self.query_in_background(&LEASES_LIST_EXPIRED, &parameters);
-        let rows = self.meter.measure("expired_leases", rows).await?;
-        Ok(rows.iter().map(due_row).collect())
-    }
+/// Returns the parameters of the search for executions that name no refusing gate.
+fn passing(
+    wanted: &[Candidates],
+    queries: &Queries,
+    bounds: &Bounds,
+    inline_inputs: usize,
+) -> Parameters<'static> {
+    let mut parameters = candidates(wanted, &queries.except, bounds, inline_inputs);
+    let pattern = |gate: &GateName| {
+        let escaped = mention(gate).replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
+        format!("%{escaped}%")
+    };
+    parameters.push(Box::new(queries.refusing.iter().map(pattern).collect::<Vec<String>>()));
+    parameters
 }
