@@ -57,7 +57,6 @@ impl KeyText {
         &self.0
     }
 
-    /// Returns the digest of the key.
     pub fn digest(&self) -> KeyDigest {
         KeyDigest::of(&self.0)
     }
@@ -83,7 +82,6 @@ impl fmt::Debug for KeyDigest {
 }
 
 impl KeyDigest {
-    /// Returns the digest of a text.
     pub fn of(text: &str) -> KeyDigest {
         KeyDigest(Sha256::digest(text.as_bytes()).into())
     }
@@ -98,7 +96,6 @@ impl KeyDigest {
 /// An API key as a store keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiKey {
-    /// The key's id.
     pub id: ApiKeyId,
     pub digest: KeyDigest,
     /// The name, which is the actor of all that is done with the key.

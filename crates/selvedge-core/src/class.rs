@@ -218,7 +218,6 @@ impl Classes {
         ids
     }
 
-    /// Returns the lanes of a namespace.
     pub fn lanes(&self, namespace: NamespaceId) -> BTreeSet<Name> {
         let lanes = self.tables().into_iter().flat_map(|table| table.by_lane.keys());
         lanes.filter(|(of, _)| *of == namespace).map(|(_, lane)| lane.clone()).collect()

@@ -102,7 +102,6 @@ impl Digest {
         }
     }
 
-    /// Returns the digest.
     pub fn finish(self) -> u64 {
         self.0.digest()
     }
@@ -273,7 +272,6 @@ fn object(fields: &[(&str, String)]) -> String {
     format!("{{{}}}", joined(",", fields, |(name, value)| format!("\"{name}\":{value}")))
 }
 
-/// Returns text as a JSON string.
 fn json(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

@@ -193,12 +193,10 @@ fn ran_on(row: &Execution, worker: &str) -> bool {
 pub struct ListPosition {
     /// The time of submission.
     pub submitted_at: Timestamp,
-    /// The execution's id.
     pub id: ExecutionId,
 }
 
 impl ListPosition {
-    /// Returns the position of an execution.
     pub fn of(row: &Execution) -> Self {
         ListPosition { submitted_at: row.submitted_at, id: row.id }
     }

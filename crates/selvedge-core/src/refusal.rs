@@ -222,9 +222,7 @@ pub struct LeaseHolder {
     pub worker: String,
     /// The worker's instance.
     pub instance: String,
-    /// The lease's id.
     pub lease_id: LeaseId,
-    /// The lease's epoch.
     pub epoch: u32,
     /// The time of the claim.
     pub claimed_at: Timestamp,

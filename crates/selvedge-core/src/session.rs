@@ -22,7 +22,6 @@ pub const SUPERSEDED_MAX: usize = 32;
 /// The row of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Session {
-    /// The session's id.
     pub id: SessionId,
     pub worker: Name,
     /// The worker's instance.
@@ -116,7 +115,6 @@ impl SessionDetail {
 }
 
 impl Session {
-    /// Returns the namespace.
     pub fn namespace(&self) -> NamespaceId {
         self.scope.namespace
     }

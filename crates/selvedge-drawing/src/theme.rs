@@ -70,7 +70,6 @@ pub const DARK: Theme = Theme {
 };
 
 impl Theme {
-    /// Returns the colour of a state.
     pub fn state(&self, state: StateName) -> Colour {
         let (light, dark) = match state {
             StateName::WaitingDependencies => (0x8d929a, 0x858a93),
@@ -93,7 +92,6 @@ impl Theme {
         self.state(state).over(self.paper, if self.dark { 16 } else { 12 })
     }
 
-    /// Returns the colour of an edge.
     pub fn edge(&self, resolution: Resolution) -> Colour {
         match resolution {
             Resolution::Pending => self.faint.over(self.paper, 75),

@@ -103,7 +103,6 @@ async fn keep_listening(client: &Client, settings: &Settings) {
     }
 }
 
-/// Returns the channel of a schema.
 fn channel(schema: &str) -> String {
     format!("selvedge_{schema}")
 }

@@ -63,7 +63,6 @@ pub const PLACEHOLDERS: [(&str, &str); 6] = [
 ];
 
 impl PostgresStore {
-    /// Returns the time of the store.
     pub(crate) async fn read_time(&self) -> Result<Timestamp, Error> {
         let rows = self.query(&NOW, &[]).await?;
         let row = rows.first().ok_or_else(|| Error::Failed("the database returned no time".into()))?;

@@ -245,7 +245,6 @@ pub fn execute(connection: &Connection, statement: &str, parameters: impl Params
     connection.prepare_cached(statement)?.execute(parameters).map(|changed| changed as u64)
 }
 
-/// Returns the count of a statement that counts.
 pub fn count(connection: &Connection, statement: &str, parameters: impl Params) -> rusqlite::Result<u64> {
     let count: i64 = connection.prepare_cached(statement)?.query_row(parameters, |found| found.get(0))?;
     Ok(count as u64)

@@ -330,7 +330,6 @@ pub fn counts(counts: &Counts) -> [i32; COUNTED.len()] {
 }
 
 impl FlowColumns {
-    /// Returns the columns of a flow.
     pub fn of(flow: &Flow) -> FlowColumns {
         FlowColumns {
             id: flow.id.0,

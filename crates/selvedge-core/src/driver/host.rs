@@ -191,7 +191,6 @@ impl Cached {
         std::mem::take(&mut self.rows)
     }
 
-    /// Returns the ids of the cached executions.
     pub fn ids(&self) -> &HashSet<ExecutionId> {
         &self.ids
     }

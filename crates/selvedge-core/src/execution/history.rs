@@ -60,7 +60,6 @@ impl History {
         &self.0
     }
 
-    /// Returns a history of one line.
     fn of(line: &HistoryLine) -> Self {
         let mut history = History::default();
         history.push(line);

@@ -33,7 +33,6 @@ pub type ClaimOrder = (i64, ExecutionId);
 /// the row and loaded only when needed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Execution {
-    /// The execution's id.
     pub id: ExecutionId,
     /// The namespace that owns it.
     pub namespace: NamespaceId,

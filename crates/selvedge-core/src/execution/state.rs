@@ -78,7 +78,6 @@ pub enum State {
 /// The current lease of an active execution. Its epoch is the execution's epoch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lease {
-    /// The lease's id.
     pub id: LeaseId,
     /// The session that renews it.
     pub session: SessionId,

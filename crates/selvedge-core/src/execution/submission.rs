@@ -348,7 +348,6 @@ impl Submission {
         }
     }
 
-    /// Returns the input.
     pub fn input(&self) -> &Bytes {
         &self.input
     }

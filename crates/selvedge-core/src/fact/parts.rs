@@ -44,7 +44,6 @@ pub enum Next {
 }
 
 impl Next {
-    /// Returns the name of the state.
     pub(crate) fn state(self) -> StateName {
         match self {
             Next::Waiting => StateName::Waiting,

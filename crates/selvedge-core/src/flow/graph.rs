@@ -46,7 +46,6 @@ pub struct GraphGroup {
     pub dead: u32,
     /// The number of edges whose upstream has not ended.
     pub pending: u32,
-    /// The group's decision.
     pub decision: GroupDecision,
 }
 

@@ -211,7 +211,6 @@ impl JoinPolicy {
 /// The state of an edge, and the generation of the upstream that it reflects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Edge {
-    /// The edge's resolution.
     pub resolution: Resolution,
     /// The generation of the upstream that the resolution reflects.
     pub generation: u32,

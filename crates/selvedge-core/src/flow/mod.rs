@@ -194,13 +194,11 @@ fn is_false(value: &bool) -> bool {
 /// The row of a flow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flow {
-    /// The flow's id.
     pub id: FlowId,
     /// The namespace that owns it.
     pub namespace: NamespaceId,
     /// The time of submission.
     pub submitted_at: Timestamp,
-    /// The flow's name.
     pub name: Option<Name>,
     /// The tags, by name.
     pub tags: BTreeMap<String, String>,
@@ -208,7 +206,6 @@ pub struct Flow {
     pub spec: FlowSpec,
     /// The version of the row. Every change raises it, changes of the counts included.
     pub version: u32,
-    /// The flow's state.
     pub state: FlowState,
     /// The time at which the final state was decided.
     pub ended_at: Option<Timestamp>,
@@ -264,7 +261,6 @@ pub struct FlowFilter {
     pub namespace: NamespaceId,
     /// The states; empty means all.
     pub states: Vec<FlowState>,
-    /// The flow's name.
     pub name: Option<Name>,
     /// A tag, written `name:value`.
     pub tag: Option<String>,
@@ -293,6 +289,5 @@ impl FlowFilter {
 pub struct FlowListPosition {
     /// The time of submission.
     pub submitted_at: Timestamp,
-    /// The flow's id.
     pub id: FlowId,
 }

@@ -192,12 +192,10 @@ fn refuse_keys(at: &str, draft: &Draft) -> Result<(), Refusal> {
 }
 
 impl GraphPlan {
-    /// Returns the nodes.
     pub fn nodes(&self) -> &[PlannedNode] {
         &self.nodes
     }
 
-    /// Returns the edges.
     pub fn edges(&self) -> &[PlannedEdge] {
         &self.edges
     }
@@ -227,7 +225,6 @@ impl GraphPlan {
         self.nodes.iter().map(|node| node.submission.id())
     }
 
-    /// Returns the name of an edge's end.
     pub fn name(&self, end: EdgeEnd) -> &Name {
         match end {
             EdgeEnd::New(index) => &self.nodes[index].name,

@@ -7,7 +7,6 @@ use super::{Amounts, BudgetScope, GateKind, GateName};
 use crate::execution::Slots;
 use crate::{ClassId, Execution, Name, NamespaceId};
 
-/// Returns the gate of a lane.
 pub fn lane_gate(namespace: NamespaceId, lane: &Name) -> GateName {
     GateName::new(namespace, GateKind::Lane, lane.clone())
 }

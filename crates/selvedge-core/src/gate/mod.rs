@@ -95,7 +95,6 @@ impl GateName {
         GateName { namespace, kind, name, part: None }
     }
 
-    /// Returns the name of a part of the gate.
     pub fn part(mut self, part: Name) -> Self {
         self.part = Some(part);
         self
@@ -111,7 +110,6 @@ impl GateName {
         crate::stored::decode(bytes)
     }
 
-    /// Returns the id of the gate.
     pub fn id(&self) -> GateId {
         let mut bytes = Vec::with_capacity(128);
         bytes.extend(self.namespace.0.to_le_bytes());
@@ -297,7 +295,6 @@ impl Gate {
         Gate { name, version: 0, config: None, active: 0, state: GateState::default(), due_at: None }
     }
 
-    /// Returns the id of the gate.
     pub fn id(&self) -> GateId {
         self.name.id()
     }

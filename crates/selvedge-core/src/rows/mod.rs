@@ -228,7 +228,6 @@ pub struct HeldLease {
     pub execution: ExecutionId,
     /// The session that holds the lease.
     pub session: SessionId,
-    /// The lease's id.
     pub lease_id: LeaseId,
     pub epoch: u32,
     /// Time of the claim.
@@ -282,7 +281,6 @@ pub struct KeyName {
 }
 
 impl KeyName {
-    /// Returns the keys of a submission.
     pub fn of_submission(
         namespace: NamespaceId,
         idempotency: Option<&Name>,

@@ -197,7 +197,6 @@ fn was_reported(fence: &Fence, row: &Execution) -> bool {
         && end_of_attempt(&lines, fence.attempt).is_some_and(|end| end.digest.is_some())
 }
 
-/// Returns the fence of a lease.
 pub fn fence(lease: &HeldLease) -> Fence {
     Fence {
         execution: lease.execution,

@@ -35,8 +35,10 @@ pub struct SignalDraft {
 /// The sender of a signal, and the authority to deliver it.
 #[derive(Clone)]
 pub enum SignalSender {
-    /// A caller of the namespace.
-    Caller { namespace: NamespaceId, source: Name },
+    Caller {
+        namespace: NamespaceId,
+        source: Name,
+    },
     /// The holder of a waitpoint's token.
     TokenHolder {
         waitpoint: WaitpointId,
@@ -46,7 +48,11 @@ pub enum SignalSender {
         secret: Arc<Secret>,
     },
     /// An operator who answers in place of the holder of the token. The signal has the source of the waitpoint.
-    Operator { namespace: NamespaceId, waitpoint: WaitpointId, actor: Name },
+    Operator {
+        namespace: NamespaceId,
+        waitpoint: WaitpointId,
+        actor: Name,
+    },
 }
 
 /// Hides the token.
@@ -60,7 +66,6 @@ impl fmt::Debug for SignalSender {
     }
 }
 
-/// Delivers a signal.
 #[derive(Clone, Debug)]
 pub struct Deliver {
     /// The receiving execution.

@@ -95,9 +95,7 @@ pub enum Condition {
 /// A signal, as conditions match it.
 #[derive(Clone, Copy, Debug)]
 pub struct IncomingSignal<'a> {
-    /// The signal's number.
     pub number: u32,
-    /// The signal's name.
     pub name: &'a Name,
     pub source: &'a Name,
     /// The name of the waitpoint through which it was delivered, if it was.

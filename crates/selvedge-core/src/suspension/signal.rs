@@ -57,7 +57,6 @@ pub struct Signal {
     pub execution: ExecutionId,
     /// The position in the order of delivery, from 1.
     pub number: u32,
-    /// The signal's name.
     pub name: Name,
     pub source: Name,
     /// The id and name of the waitpoint through which it was delivered, if it was.

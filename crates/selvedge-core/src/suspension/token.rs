@@ -51,7 +51,6 @@ impl fmt::Display for TokenKeyId {
 /// The stored part of a signing key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenKey {
-    /// The key's id.
     pub id: TokenKeyId,
     /// The fingerprint of the root secret from which it is derived.
     pub fingerprint: i64,

@@ -148,20 +148,17 @@ impl WaitpointFilter {
 pub struct WaitpointPosition {
     /// The time of creation.
     pub created_at: Timestamp,
-    /// The waitpoint's id.
     pub id: WaitpointId,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Waitpoint {
-    /// The waitpoint's id.
     pub id: WaitpointId,
     pub namespace: NamespaceId,
     /// The execution that receives the signal.
     pub execution: ExecutionId,
     /// The position among the waitpoints of its execution, from 1.
     pub number: u32,
-    /// The waitpoint's name.
     pub name: Name,
     /// The source of signals delivered through it.
     pub source: Name,

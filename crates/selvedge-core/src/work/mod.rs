@@ -257,7 +257,6 @@ impl Work {
         self.tables.executions.contains(&id) || self.unreadable.contains_key(&id)
     }
 
-    /// Returns an execution of a namespace.
     pub fn execution(&self, namespace: NamespaceId, id: ExecutionId) -> Result<&Execution, Refusal> {
         self.find(id)?.filter(|row| row.namespace == namespace).ok_or_else(|| Refusal::no_execution(id))
     }

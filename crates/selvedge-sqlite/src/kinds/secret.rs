@@ -56,7 +56,6 @@ impl SecretStore for SqliteStore {
     }
 }
 
-/// Returns the path of the secret of a database.
 pub fn path_of(database: &Path) -> PathBuf {
     with_suffix(database, SUFFIX)
 }

@@ -71,7 +71,6 @@ pub(super) struct ScanPage {
     pub released: bool,
 }
 
-/// The start of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PageStart {
     /// The first held execution.
@@ -93,7 +92,6 @@ impl PageStart {
     }
 }
 
-/// The end of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PageEnd {
     /// All held executions behind its start were considered.

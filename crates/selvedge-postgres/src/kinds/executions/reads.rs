@@ -39,7 +39,11 @@ impl PostgresStore {
     }
 
     /// Returns executions by id with the payloads asked for. Unreadable rows are left out.
-    pub(super) async fn fetch_readable(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Stored>, Error> {
+    pub(super) async fn fetch_readable(
+        &self,
+        ids: &[ExecutionId],
+        payloads: Payloads,
+    ) -> Result<Vec<Stored>, Error> {
         Ok(readable(&self.fetch_rows(ids, payloads).await?, decode_stored).collect())
     }
 
