@@ -7,7 +7,8 @@
 //! - **Problems.** A refusal becomes [`Error::Problem`], with the stable code that a caller can match on.
 //! - **Event streams** resume by themselves after the last event that was read ([`EventStream`]).
 //!
-//! Answers stay JSON: a caller deserialises them into types of its choice, or keeps their bytes.
+//! An operation of `selvedge_api` is sent with [`Client::operation`], and its answer is a type as well. Other answers stay
+//! JSON: a caller deserialises them into types of its choice, or keeps their bytes.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), selvedge_client::Error> {
@@ -24,6 +25,7 @@ mod client;
 mod error;
 mod event_stream;
 mod message;
+mod operation;
 mod request;
 mod response;
 mod retries;
@@ -34,6 +36,7 @@ pub use client::{Client, Options};
 pub use error::{Error, Problem};
 pub use event_stream::EventStream;
 pub use message::Message;
+pub use operation::{Item, OperationRequest, TypedResponse};
 pub use request::Request;
 pub use response::{Page, Response};
 pub use retries::Retries;

@@ -1,11 +1,14 @@
 //! `selvedge bulk-jobs`: lists, follows and stops bulk jobs.
 
-use super::get::values;
+use super::resource;
 use crate::failure::Failure;
 use crate::remote::{Remote, Session};
-use crate::terminal::{Table, age, number, spinner, state_text, text};
+use crate::terminal::{age, spinner, state_text};
 use clap::{Args, Subcommand};
-use serde_json::Value;
+use selvedge_api::bulk_jobs::{BulkJob, GetBulkJob, ListBulkJobs, StartedBulkJob, StopBulkJob};
+use selvedge_api::times;
+use selvedge_core::bulk_job::{BulkJobId, BulkJobState};
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// The time between two looks at a job.
@@ -61,85 +64,69 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command.unwrap_or(Command::List) {
         Command::List => list(&session).await,
         Command::Get { id } => {
-            let response = session.client.get(&["bulk-jobs", &id]).send().await?;
-            match session.out.json {
-                true => session.out.json_line(response.text()?),
-                false => session.out.line(line(&response.json()?)),
-            }
+            let get = GetBulkJob { id: resource::id(&id)? };
+            resource::print_value(&session, &session.client.operation(&get).send().await?, line)
         }
-        Command::Watch { id } => follow(&session, &id).await,
+        Command::Watch { id } => follow(&session, resource::id(&id)?).await,
         Command::Stop { id } => {
-            let response = session.client.delete(&["bulk-jobs", &id]).send().await?;
-            match session.out.json {
-                true => session.out.json_line(response.text()?),
-                false => session.out.line(line(&response.json()?)),
-            }
+            let stop = StopBulkJob { id: resource::id(&id)? };
+            resource::print_value(&session, &session.client.operation(&stop).send().await?, line)
         }
     }
 }
 
 async fn list(session: &Session) -> Result<(), Failure> {
-    let items = session.client.get(&["bulk-jobs"]).items(500).await?;
-    if session.out.json {
-        return items.iter().try_for_each(|item| session.out.json_line(item.get()));
-    }
-    let mut table = Table::new(&["id", "action", "state", "matched", "done", "refused", "age", "filter"]);
-    for job in values(&items) {
-        table.row(vec![
-            text(&job, "/id").into(),
-            text(&job, "/action/type").into(),
-            state_text(text(&job, "/state")),
-            number(&job, "/matched").to_string(),
-            number(&job, "/done").to_string(),
-            number(&job, "/refused_count").to_string(),
-            age(text(&job, "/created_at")),
-            job["filter"].to_string(),
-        ]);
-    }
-    match table.is_empty() {
-        true => session.out.line("There are no bulk jobs."),
-        false => session.out.table(&table),
-    }
+    let jobs = session.client.operation(&ListBulkJobs::default()).items(500).await?;
+    let headings = ["id", "action", "state", "matched", "done", "refused", "age", "filter"];
+    resource::print_items(session, &jobs, &headings, "There are no bulk jobs.", |job| {
+        vec![
+            job.id.to_string(),
+            job.action.as_str().into(),
+            state_text(job.state.as_str()),
+            job.matched.to_string(),
+            job.done.to_string(),
+            job.refused_count.to_string(),
+            age(&times::text(job.created_at)),
+            json!(job.filter).to_string(),
+        ]
+    })
 }
 
 /// Starts a job and follows it until it ends.
 pub async fn start(session: &Session, body: &Value) -> Result<(), Failure> {
-    let job: Value = session.client.post(&["bulk-jobs"]).json(body).send().await?.json()?;
-    let id = text(&job, "/id").to_owned();
+    let response = session.client.post(&["bulk-jobs"]).json(body).send().await?;
+    let StartedBulkJob { job, .. } = response.read()?;
+    let id = job.id;
     session
         .out
         .note(format!("The bulk job {id} runs on the server; interrupting this command does not stop it."));
-    follow(session, &id).await
+    follow(session, id).await
 }
 
-async fn follow(session: &Session, id: &str) -> Result<(), Failure> {
+async fn follow(session: &Session, id: BulkJobId) -> Result<(), Failure> {
     let progress = spinner(&session.out, "starting");
     let patient = session.patient();
     let mut asked = session;
     loop {
-        let response = asked.client.get(&["bulk-jobs", id]).send().await?;
+        let answered = asked.client.operation(&GetBulkJob { id }).send().await?;
         asked = &patient;
-        let job: Value = response.json()?;
-        if text(&job, "/state") != "running" {
+        if answered.value.state != BulkJobState::Running.into() {
             progress.finish_and_clear();
-            return match session.out.json {
-                true => session.out.json_line(response.text()?),
-                false => session.out.line(line(&job)),
-            };
+            return resource::print_value(session, &answered, line);
         }
-        progress.set_message(line(&job));
+        progress.set_message(line(&answered.value));
         tokio::time::sleep(INTERVAL).await;
     }
 }
 
-fn line(job: &Value) -> String {
+fn line(job: &BulkJob) -> String {
     format!(
         "{} {}: {} matched, {} changed, {} unchanged, {} refused",
-        text(job, "/action/type"),
-        state_text(text(job, "/state")),
-        number(job, "/matched"),
-        number(job, "/done"),
-        number(job, "/unchanged"),
-        number(job, "/refused_count"),
+        job.action.as_str(),
+        state_text(job.state.as_str()),
+        job.matched,
+        job.done,
+        job.unchanged,
+        job.refused_count,
     )
 }

@@ -4,9 +4,13 @@ use super::resource;
 use super::values::span;
 use crate::failure::Failure;
 use crate::remote::{Remote, Session};
-use crate::terminal::{age, relative, state_text, strings, text};
+use crate::terminal::{age, relative, state_text};
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use selvedge_api::api_keys::{ApiKey, CreatedApiKey, ListKeys, RevokeKey};
+use selvedge_api::times;
+use selvedge_client::TypedResponse;
+use selvedge_core::Timestamp;
+use serde_json::json;
 use std::time::Duration;
 
 /// The arguments of `selvedge keys`.
@@ -67,7 +71,8 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::List => {
             let headings = ["id", "name", "role", "state", "used", "expires", "namespaces"];
             let empty = "There are no keys. Without keys a server listens on loopback only.";
-            resource::list(&session, &["admin", "keys"], &headings, empty, row).await
+            let keys = session.client.operation(&ListKeys::default()).items(resource::MOST).await?;
+            resource::print_items(&session, &keys, &headings, empty, row)
         }
         Command::Create { name, role, namespaces, expires } => {
             create(&session, &name, &role, &namespaces, expires).await
@@ -76,8 +81,9 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
             if !session.confirm(&format!("Requests with the key {id} will be refused."), yes)? {
                 return Err(Failure::Failed("nothing was changed".into()));
             }
-            let response = session.client.delete(&["admin", "keys", &id]).send().await?;
-            resource::print(&session, &response, |_| format!("The key {id} is revoked."))
+            let revoke = RevokeKey { id: resource::id(&id)? };
+            let revoked = session.client.operation(&revoke).send().await?;
+            resource::print_value(&session, &revoked, |_| format!("The key {id} is revoked."))
         }
     }
 }
@@ -99,23 +105,27 @@ async fn create(
     if !session.out.json {
         session.out.note("This is the key. It is shown only now:");
     }
-    resource::print(session, &response, |answer| text(answer, "/key").to_owned())
+    let created: CreatedApiKey = response.read()?;
+    let answered = TypedResponse { value: created, response };
+    resource::print_value(session, &answered, |created| created.key.clone().unwrap_or_default())
 }
 
-fn row(key: &Value) -> Vec<String> {
+fn row(key: &ApiKey) -> Vec<String> {
+    let text = |time: Option<Timestamp>| time.map(times::text).unwrap_or_default();
     let is_past = |time: &str| crate::terminal::since(time).is_some_and(|ago| ago > 0);
-    let state = match (text(key, "/revoked_at"), text(key, "/expires_at")) {
-        ("", expires) if is_past(expires) => state_text("expired"),
-        ("", _) => state_text("active"),
-        _ => state_text("revoked"),
+    let expires = text(key.expires_at);
+    let state = match key.revoked_at {
+        None if is_past(&expires) => state_text("expired"),
+        None => state_text("active"),
+        Some(_) => state_text("revoked"),
     };
     vec![
-        text(key, "/id").into(),
-        text(key, "/name").into(),
-        text(key, "/role").into(),
+        key.id.to_string(),
+        key.name.clone(),
+        key.role.to_string(),
         state,
-        age(text(key, "/last_used_at")),
-        relative(text(key, "/expires_at")),
-        strings(key, "/namespaces"),
+        age(&text(key.last_used_at)),
+        relative(&expires),
+        key.namespaces.join(", "),
     ]
 }

@@ -1,12 +1,12 @@
 //! `selvedge namespaces`: creates, lists, changes and deletes namespaces.
 
 use super::resource;
-use super::values::{add, millis, span};
+use super::values::{millis, span};
 use crate::failure::Failure;
 use crate::remote::Remote;
-use crate::terminal::{duration_ms, number, state_text, text, truth};
+use crate::terminal::{duration_ms, state_text};
 use clap::{Args, Subcommand};
-use serde_json::{Map, Value};
+use selvedge_api::namespaces::{DeleteNamespace, GetNamespace, ListNamespaces, Namespace, PutNamespace};
 use std::time::Duration;
 
 /// The arguments of `selvedge namespaces`.
@@ -69,54 +69,51 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command.unwrap_or(Command::List) {
         Command::List => {
             let headings = ["name", "state", "weight", "retention", "suspension timeout"];
-            resource::list(&session, &["admin", "namespaces"], &headings, "There are no namespaces.", row)
-                .await
+            let namespaces =
+                session.client.operation(&ListNamespaces::default()).items(resource::MOST).await?;
+            resource::print_items(&session, &namespaces, &headings, "There are no namespaces.", row)
         }
         Command::Get { name } => resource::get(&session, &["admin", "namespaces", &name]).await,
         Command::Set { name, retention, weight, suspension_timeout } => {
-            let mut change = Map::new();
+            let mut put = PutNamespace { name: name.clone(), ..PutNamespace::default() };
             // A PUT replaces the settings, so those that are not named are kept from the existing namespace.
-            let path = ["admin", "namespaces", name.as_str()];
-            if let Ok(existing) = session.client.get(&path).send().await {
-                let existing: Value = existing.json()?;
-                for field in ["retention_ms", "weight", "suspension_timeout_ms"] {
-                    let value = existing[field].clone();
-                    add(&mut change, field, (!value.is_null()).then_some(value));
-                }
+            if let Ok(existing) = session.client.operation(&GetNamespace { name }).send().await {
+                put.retention_ms = existing.value.retention_ms;
+                put.weight = Some(existing.value.weight);
+                put.suspension_timeout_ms = existing.value.suspension_timeout_ms;
             }
-            add(&mut change, "retention_ms", retention.map(millis));
-            add(&mut change, "weight", weight);
-            add(&mut change, "suspension_timeout_ms", suspension_timeout.map(millis));
-            let response = session.client.put(&path).json(&change).send().await?;
-            resource::print(&session, &response, resource::fields)
+            let ms = |time| i64::try_from(millis(time)).unwrap_or(i64::MAX);
+            put.retention_ms = retention.map(ms).or(put.retention_ms);
+            put.weight = weight.or(put.weight);
+            put.suspension_timeout_ms = suspension_timeout.map(ms).or(put.suspension_timeout_ms);
+            let answered = session.client.operation(&put).send().await?;
+            resource::print(&session, &answered.response, resource::fields)
         }
         Command::Delete { name, yes } => {
             let question = format!("The namespace {name} will be deleted with everything in it.");
             if !session.confirm(&question, yes)? {
                 return Err(Failure::Failed("nothing was deleted".into()));
             }
-            let response = session.client.delete(&["admin", "namespaces", &name]).send().await?;
-            resource::print(&session, &response, |job| {
+            let delete = DeleteNamespace { name: name.clone() };
+            let job = session.client.operation(&delete).send().await?;
+            resource::print_value(&session, &job, |job| {
                 format!(
                     "The namespace {name} is being deleted; follow it: selvedge bulk-jobs watch {}",
-                    text(job, "/id")
+                    job.id
                 )
             })
         }
     }
 }
 
-fn row(namespace: &Value) -> Vec<String> {
-    let span = |field: &str| match namespace[field].as_i64() {
-        Some(ms) => duration_ms(ms),
-        None => "–".to_owned(),
-    };
-    let state = if truth(namespace, "/deleting") { "deleting" } else { "active" };
+fn row(namespace: &Namespace) -> Vec<String> {
+    let span = |ms: Option<i64>| ms.map_or_else(|| "–".to_owned(), duration_ms);
+    let state = if namespace.deleting { "deleting" } else { "active" };
     vec![
-        text(namespace, "/name").into(),
+        namespace.name.clone(),
         state_text(state),
-        number(namespace, "/weight").to_string(),
-        span("retention_ms"),
-        span("suspension_timeout_ms"),
+        namespace.weight.to_string(),
+        span(namespace.retention_ms),
+        span(namespace.suspension_timeout_ms),
     ]
 }

@@ -5,11 +5,12 @@ use super::values::rate_text;
 use crate::failure::Failure;
 use crate::remote::Session;
 use crate::terminal::{Table, duration_ms, flat, strings, when};
-use selvedge_client::{Error, Response};
+use selvedge_api::operation::PathPart;
+use selvedge_client::{Error, Item, Response, TypedResponse};
 use serde_json::{Map, Value};
 
 /// The most items of a collection that a command lists.
-const MOST: usize = 10_000;
+pub const MOST: usize = 10_000;
 
 /// Lists a collection as a table, or says that it is empty.
 pub async fn list(
@@ -29,6 +30,42 @@ pub async fn list(
         true => session.out.line(empty),
         false => session.out.table(&table),
     }
+}
+
+/// Prints items: as JSON, or as a table; or says that there are none.
+pub fn print_items<T>(
+    session: &Session,
+    items: &[Item<T>],
+    headings: &[&str],
+    empty: &str,
+    row: impl Fn(&T) -> Vec<String>,
+) -> Result<(), Failure> {
+    if session.out.json {
+        return items.iter().try_for_each(|item| session.out.json_line(item.raw.get()));
+    }
+    let mut table = Table::new(headings);
+    items.iter().for_each(|item| table.row(row(&item.value)));
+    match table.is_empty() {
+        true => session.out.line(empty),
+        false => session.out.table(&table),
+    }
+}
+
+/// Prints an answer: as JSON, or as the text of its value.
+pub fn print_value<T>(
+    session: &Session,
+    answered: &TypedResponse<T>,
+    show: impl Fn(&T) -> String,
+) -> Result<(), Failure> {
+    match session.out.json {
+        true => session.out.json_line(answered.response.text()?),
+        false => session.out.line(show(&answered.value)),
+    }
+}
+
+/// Reads an id of the command line. No server knows anything else.
+pub fn id<T: PathPart>(text: &str) -> Result<T, Failure> {
+    T::read(text).map_err(|detail| Failure::NotFound(format!("not_found: {detail}")))
 }
 
 /// Prints an answer: as JSON, or as the text of its value.
