@@ -290,6 +290,25 @@ storeTest("usage within a step is counted with its record, and when the step fai
   assert.deepEqual((await bed.client.budgets.get("money")).usage, { cents: 3 + 2 * 10 + 100 });
 });
 
+storeTest("usage of steps that run beside each other is counted once for each", async (bed) => {
+  const worker = bed.worker();
+  await bed.client.budgets.put("money", { limits: { cents: { hard: 1000 } } });
+  worker.task("spend", async (ctx) => {
+    const spend = (name: string, cents: number, fails = false) =>
+      ctx.step(name, async () => {
+        await ctx.usage("money", { cents });
+        await Promise.resolve();
+        await ctx.usage("money", { cents });
+        if (fails && ctx.attempt === 0) throw new Error("paid, but failed");
+      });
+    const ended = await Promise.allSettled([spend("a", 1), spend("b", 10, true), spend("c", 100)]);
+    if (ended.some(({ status }) => status === "rejected")) throw new Error("a step failed");
+  });
+  await worker.start();
+  await (await bed.submit("spend")).result({ timeoutMs });
+  assert.deepEqual((await bed.client.budgets.get("money")).usage, { cents: 2 + 2 * 20 + 200 });
+});
+
 clockTest("a worker without a task or with a wrong key does not start", async (bed) => {
   await assert.rejects(bed.worker().start(), /has no task/);
   const guarded = await startGuarded();

@@ -8,6 +8,7 @@ import { encode, messageOf } from "./json.js";
 import { type Middleware, type Next, within } from "./middleware.js";
 import type { Accepted, Reporter } from "./reporter.js";
 import { Scope } from "./scope.js";
+import { Spending } from "./spending.js";
 import { StepTracker } from "./tracker.js";
 
 /** How an attempt ended. */
@@ -29,6 +30,7 @@ export interface Surroundings {
 export class Attempt {
   readonly fence: wire.FenceRequest;
   readonly tracker: StepTracker;
+  readonly spending = new Spending();
   readonly scope: Scope;
   readonly context: Context;
   readonly #controller = new AbortController();

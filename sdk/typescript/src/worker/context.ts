@@ -18,7 +18,6 @@ import { all, type Branch, type NamedBranch, race } from "./branches.js";
 import { encode } from "./json.js";
 import { type Child, claimedChildren, fetchChild, parseResult, Upstreams } from "./relatives.js";
 import type { Scope } from "./scope.js";
-import { spend, spending } from "./spending.js";
 import type { Until } from "./until.js";
 import { createWaitpoints, type Waitpoint } from "./waitpoint.js";
 
@@ -217,7 +216,7 @@ export class Context<State = unknown> {
     const spent: Array<Record<string, unknown>> = [];
     let json: string;
     try {
-      const value = await spending(spent, () => this.#attempt.runStep(this, name, run));
+      const value = await this.#attempt.spending.during(spent, () => this.#attempt.runStep(this, name, run));
       json = encode(value, `the result of the step "${name}"`);
     } catch (error) {
       await this.#reportSpent(spent);
@@ -423,7 +422,7 @@ export class Context<State = unknown> {
     options: { dedupKey?: string } = {},
   ): Promise<UsageResult> {
     const fields = { budget, usage, dedup_key: options.dedupKey ?? randomId() };
-    if (spend(fields)) return Promise.resolve({ breached: [], state: null });
+    if (this.#attempt.spending.keep(fields)) return Promise.resolve({ breached: [], state: null });
     const reported = this.#attempt.reportUsage(fields);
     return quiet(reported.then(({ breached = [], state }) => ({ breached, state })));
   }
