@@ -144,8 +144,8 @@ async fn answer(
     }
     let response = session.client.post(&["waitpoints", id, "answer"]).json(&body).send().await?;
     resource::print(session, &response, |answer| match text(answer, "/effect") {
-        "resumed" => "TypedResponse: the execution resumes.".into(),
-        "counted" => "TypedResponse: the execution waits for more answers.".into(),
-        effect => format!("TypedResponse: {effect}."),
+        "resumed" => "Answered: the execution resumes.".into(),
+        "counted" => "Answered: the execution waits for more answers.".into(),
+        effect => format!("Answered: {effect}."),
     })
 }
