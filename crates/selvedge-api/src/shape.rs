@@ -1,4 +1,4 @@
-//! What a type of the API is: how it is read, written and described.
+//! Defines how a type of the API is read, written and described.
 
 use crate::fields::{Fields, join, wrong_type};
 use crate::schema::{self, Field, Schema};
@@ -80,7 +80,7 @@ pub struct Input<'a, 'p> {
 
 /// The last step of a pointer.
 enum Step<'p> {
-    /// The whole body.
+    /// The body itself, which has the empty pointer.
     Root,
     Name(&'p str),
     Index(usize),

@@ -204,7 +204,7 @@ macro_rules! words {
 
 words! { BulkJobState Role }
 
-/// What an answer says about a request that is safe to repeat.
+/// The field `duplicate` of answers to requests that are safe to repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Answer)]
 pub struct Duplicate {
     /// True if the request repeats an earlier one.

@@ -59,9 +59,10 @@ impl<T: Shape> OperationRequest<T> {
 }
 
 impl<T: Shape> OperationRequest<Page<T>> {
-    /// Sends the request of a list again and again until its end, or until it has `limit` items.
-    pub async fn items(self, limit: usize) -> Result<Vec<Item<T>>, Error> {
+    /// Sends the request of a list again and again from its first page until its end, or until it has `limit` items.
+    pub async fn items(mut self, limit: usize) -> Result<Vec<Item<T>>, Error> {
         let server = self.request.client.server().to_owned();
+        self.request.query.retain(|(name, _)| name != "limit" && name != "cursor");
         let raws = self.request.items(limit).await?;
         let item = |raw: Box<RawValue>| Ok(Item { value: read(&raw, &server)?, raw });
         raws.into_iter().map(item).collect()

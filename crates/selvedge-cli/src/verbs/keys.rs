@@ -4,11 +4,10 @@ use super::resource;
 use super::values::span;
 use crate::failure::Failure;
 use crate::remote::{Remote, Session};
-use crate::terminal::{age, relative, state_text};
+use crate::terminal::{age, relative, state_text, text};
 use clap::{Args, Subcommand};
-use selvedge_api::api_keys::{ApiKey, CreatedApiKey, ListKeys, RevokeKey};
+use selvedge_api::api_keys::{ApiKey, ListKeys, RevokeKey};
 use selvedge_api::times;
-use selvedge_client::TypedResponse;
 use selvedge_core::Timestamp;
 use serde_json::json;
 use std::time::Duration;
@@ -78,10 +77,10 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
             create(&session, &name, &role, &namespaces, expires).await
         }
         Command::Revoke { id, yes } => {
+            let revoke = RevokeKey { id: resource::id(&id)? };
             if !session.confirm(&format!("Requests with the key {id} will be refused."), yes)? {
                 return Err(Failure::Failed("nothing was changed".into()));
             }
-            let revoke = RevokeKey { id: resource::id(&id)? };
             let revoked = session.client.operation(&revoke).send().await?;
             resource::print_value(&session, &revoked, |_| format!("The key {id} is revoked."))
         }
@@ -105,9 +104,8 @@ async fn create(
     if !session.out.json {
         session.out.note("This is the key. It is shown only now:");
     }
-    let created: CreatedApiKey = response.read()?;
-    let answered = TypedResponse { value: created, response };
-    resource::print_value(session, &answered, |created| created.key.clone().unwrap_or_default())
+    // The server shows the key only now, so nothing else of the answer may keep it from being printed.
+    resource::print(session, &response, |answer| text(answer, "/key").to_owned())
 }
 
 fn row(key: &ApiKey) -> Vec<String> {

@@ -7,6 +7,7 @@ use crate::remote::Remote;
 use crate::terminal::{duration_ms, state_text};
 use clap::{Args, Subcommand};
 use selvedge_api::namespaces::{DeleteNamespace, GetNamespace, ListNamespaces, Namespace, PutNamespace};
+use selvedge_client::TypedResponse;
 use std::time::Duration;
 
 /// The arguments of `selvedge namespaces`.
@@ -77,10 +78,14 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Set { name, retention, weight, suspension_timeout } => {
             let mut put = PutNamespace { name: name.clone(), ..PutNamespace::default() };
             // A PUT replaces the settings, so those that are not named are kept from the existing namespace.
-            if let Ok(existing) = session.client.operation(&GetNamespace { name }).send().await {
-                put.retention_ms = existing.value.retention_ms;
-                put.weight = Some(existing.value.weight);
-                put.suspension_timeout_ms = existing.value.suspension_timeout_ms;
+            match session.client.operation(&GetNamespace { name }).send().await {
+                Ok(TypedResponse { value: existing, .. }) => {
+                    put.retention_ms = existing.retention_ms;
+                    put.weight = Some(existing.weight);
+                    put.suspension_timeout_ms = existing.suspension_timeout_ms;
+                }
+                Err(error) if error.code() == Some("not_found") => {}
+                Err(error) => return Err(error.into()),
             }
             let ms = |time| i64::try_from(millis(time)).unwrap_or(i64::MAX);
             put.retention_ms = retention.map(ms).or(put.retention_ms);

@@ -86,7 +86,7 @@ declare! {
 
     /// An ended flow runs again.
     pub struct FlowReopened {
-        /// The replayed execution.
+        /// The execution whose replay reopened the flow.
         execution: ExecutionId,
     }
     publishes "flow.reopened" { "execution": execution };

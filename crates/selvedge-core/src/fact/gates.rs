@@ -86,7 +86,7 @@ declare! {
     /// The usage of a budget was reset to zero.
     pub struct BudgetReset {
         gate: GateName,
-        /// The new period.
+        /// The number of the period that begins, which later entries of the ledger carry.
         period: u32,
     }
     publishes "budget.reset" { "gate": data_of(gate), "period": period };

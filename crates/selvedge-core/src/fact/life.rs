@@ -17,7 +17,7 @@ declare! {
     publishes "execution.submitted" {} with "delayed_until_at" = delayed_until;
     then if delayed_until.is_some() { StateName::Delayed } else { StateName::Waiting };
 
-    /// Its delay ended.
+    /// The delay of the execution ended, and it waits for a worker.
     pub struct DelayOver {}
     publishes "execution.ready" {};
     then StateName::Waiting;

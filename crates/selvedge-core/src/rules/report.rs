@@ -410,7 +410,6 @@ impl Operation for Complete<'_> {
     }
 }
 
-/// The attempt failed.
 struct Fail<'a> {
     message: &'a str,
     class: FailureClass,

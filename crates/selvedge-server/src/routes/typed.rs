@@ -49,8 +49,8 @@ impl<T> Reply<T> {
 struct Call<O> {
     request: O,
     key: Option<CallKey>,
-    /// Holds the room of the body until the request is handled.
-    _body: Option<RequestBody<SMALL_BODY>>,
+    /// Holds the room of the body, which counts until the request is handled.
+    body: Option<RequestBody<SMALL_BODY>>,
 }
 
 impl<O: Operation> FromRequest<AppState> for Call<O> {
@@ -72,7 +72,7 @@ impl<O: Operation> FromRequest<AppState> for Call<O> {
         let bytes = body.as_ref().map_or(&b""[..], RequestBody::bytes);
         let bytes = if bytes.is_empty() && O::BODY == Body::Optional { b"{}" } else { bytes };
         let request = O::read(&mut Parts { path: path.iter().collect(), query, body: bytes })?;
-        Ok(Call { request, key, _body: body })
+        Ok(Call { request, key, body })
     }
 }
 
@@ -85,7 +85,7 @@ impl Routes {
         F: Future<Output = Typed<O::Answer>> + Send,
     {
         const { assert!(!O::IS_REPEATABLE, "the handler lacks the key of the call") };
-        self.typed::<O, _, _>(move |caller, call| handler(caller, call.request))
+        self.typed::<O, _, _>(move |caller, request, _key| handler(caller, request))
     }
 
     /// Adds an operation that takes an `Idempotency-Key`.
@@ -96,20 +96,25 @@ impl Routes {
         F: Future<Output = Typed<O::Answer>> + Send,
     {
         const { assert!(O::IS_REPEATABLE, "the operation takes no key") };
-        self.typed::<O, _, _>(move |caller, call| handler(caller, call.request, call.key))
+        self.typed::<O, _, _>(handler)
     }
 
     fn typed<O, H, F>(self, handler: H) -> Routes
     where
         O: Operation,
-        H: Fn(Caller, Call<O>) -> F + Clone + Send + Sync + 'static,
+        H: Fn(Caller, O, Option<CallKey>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Typed<O::Answer>> + Send,
     {
         let method =
             Method::from_bytes(O::METHOD.as_str().as_bytes()).expect("the methods of the API are valid");
         let handle = move |caller: Caller, call: Call<O>| {
             let handler = handler.clone();
-            async move { handler(caller, call).await.map(|reply| respond(O::STATUS, reply)) }
+            async move {
+                let Call { request, key, body } = call;
+                let answer = handler(caller, request, key).await;
+                drop(body);
+                answer.map(|reply| respond(O::STATUS, reply))
+            }
         };
         self.describe(O::describe()).add(method, O::PATH, O::PERMISSION, handle)
     }

@@ -56,7 +56,7 @@ pub(super) const fn response(standing: GateStanding, occasion: Occasion) -> Resp
             Response::Page { start: PageStart::First, is_thorough: true }
         }
         (Occasion::Tick, Scanning) => Response::Page { start: PageStart::Scan, is_thorough: true },
-        // What it held before has its own time.
+        // Executions that were held before have a check of their own, and the earlier of both counts.
         (Occasion::Refuse, Open | Full | Promising | Draining | Scanning) => Response::Hold(Full),
     }
 }

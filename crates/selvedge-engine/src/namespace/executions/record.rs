@@ -27,11 +27,11 @@ pub struct ExecutionRecord {
     pub events: Vec<PublicEvent>,
     /// The lines of the history, oldest first.
     pub lines: Vec<HistoryLine>,
-    /// The first steps.
+    /// In the order of their records, up to the limit of the call.
     pub steps: Vec<Step>,
-    /// The oldest signals.
+    /// Oldest first, up to the limit of the call.
     pub signals: Vec<Signal>,
-    /// The oldest waitpoints.
+    /// Oldest first, up to the limit of the call.
     pub waitpoints: Vec<Waitpoint>,
     /// The last frames of the newest attempt; none before the first attempt.
     pub frames: Option<Frames>,

@@ -1,4 +1,4 @@
-//! What surrounds every page: its layout and headers, its assets, its live updates, and problems as pages.
+//! The frame of every page: layout and headers, assets, live updates, and problems shown as pages.
 
 pub mod assets;
 pub mod layout;

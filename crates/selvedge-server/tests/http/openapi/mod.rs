@@ -40,7 +40,7 @@ async fn the_document_has_every_route_and_no_other() {
         operations().iter().map(|(method, path, _)| format!("{method} {path}")).collect();
     let missing: Vec<_> = routes.difference(&described).collect();
     let superfluous: Vec<_> = described.difference(&routes).collect();
-    assert!(missing.is_empty(), "describe these routes in src/openapi/operations: {missing:?}");
+    assert!(missing.is_empty(), "describe these routes in selvedge-api: {missing:?}");
     assert!(superfluous.is_empty(), "these are no routes: {superfluous:?}");
     let server = Server::start().await;
     let served = server.get("/openapi.json").await;
