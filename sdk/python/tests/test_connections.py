@@ -40,6 +40,11 @@ async def test_the_next_server_is_tried_where_one_cannot_be_reached(server: Serv
     assert time.monotonic() - begun < 20
 
 
+async def test_a_call_without_retries_still_tries_the_next_server(server: Server, lane: str) -> None:
+    async with Client(f"{AWAY},{server.url}", retry_for=0) as client:
+        assert (await client.submit("nobody", lane=lane)).id
+
+
 async def test_events_are_followed_on_the_server_that_can_be_reached(server: Server, lane: str) -> None:
     async with Client(f"{AWAY},{server.url}") as client:
         run = await client.submit("nobody", lane=lane)
@@ -104,11 +109,14 @@ def test_a_delivery_is_accepted_only_with_its_signature() -> None:
         (signed(body, other), body, "no signature"),
         (signed(body, age=600), body, r"signed 60\d s ago"),
         (signed(body) | {"Webhook-Timestamp": "soon"}, body, "missing or wrong"),
+        (signed(body) | {"Webhook-Timestamp": "1" * 400}, body, "missing or wrong"),
         ({}, body, "webhook-id"),
     ]:
         with pytest.raises(webhooks.InvalidSignature, match=message):
             webhooks.verify(SECRET, headers, received)
     assert webhooks.verify(SECRET, signed(body, age=600), body, tolerance=timedelta(hours=1))
+    with pytest.raises(ValueError, match="the secret of the webhook is empty"):
+        webhooks.verify("", signed(body, "whsec_"), body)
 
 
 async def test_the_delivery_of_a_real_server_is_accepted() -> None:

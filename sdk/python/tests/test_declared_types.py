@@ -6,7 +6,7 @@ import collections
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NewType, Optional, TypedDict, Union
 
 import pytest
 
@@ -64,6 +64,8 @@ def test_a_value_of_another_type_is_refused_with_its_place(annotation: Any, valu
         convert(value, annotation)
 
 
+UserId = NewType("UserId", int)
+
 RIGHT: list[tuple[Any, Any, Any]] = [
     (int, 3.0, 3),
     (float, 3, 3.0),
@@ -75,6 +77,10 @@ RIGHT: list[tuple[Any, Any, Any]] = [
     (Point, [1, 2], Point(1, 2.0)),
     (Sequence[Receipt], [{"cents": 1}], [Receipt(1)]),
     (dict[int, Receipt], {"7": {"cents": 1}}, {7: Receipt(1)}),
+    (dict[UserId, bool], {"7": True}, {7: True}),
+    (dict[float, str], {"1.5": "a"}, {1.5: "a"}),
+    (dict[bool, int], {"true": 1}, {True: 1}),
+    (dict[Optional[int], int], {"null": 1, "2": 3}, {None: 1, 2: 3}),
     (Any, {"x": 1}, {"x": 1}),
 ]
 

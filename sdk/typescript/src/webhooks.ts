@@ -33,6 +33,7 @@ export function verify(
     throw new InvalidSignature(`the delivery was signed at ${time}, too long ago or in the future`);
   }
   const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64");
+  if (key.length === 0) throw new TypeError("the secret of the webhook is empty; give the one that the server showed");
   const expected = createHmac("sha256", key).update(`${id}.${time}.`).update(body).digest();
   // There is a signature for each secret that is valid.
   const isValid = signatures.split(" ").some((one) => {

@@ -43,5 +43,6 @@ test("the signature of a delivery is valid, and that of a changed body is not", 
   refused({ "webhook-timestamp": "soon" }, /too long ago/);
   refused({ "webhook-id": undefined }, /the header webhook-id is missing/);
   assert.throws(() => verify(secret, headers, body, { tolerance: -1 }), InvalidSignature);
+  assert.throws(() => verify("", headers, body), /the secret of the webhook is empty/);
   receiver.close();
 });

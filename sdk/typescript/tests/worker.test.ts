@@ -284,7 +284,7 @@ storeTest("usage within a step is counted with its record, and when the step fai
   await worker.start();
   await (await bed.submit("spend")).result({ timeoutMs });
   assert.deepEqual(answers, [
-    { breached: [], state: null },
+    { breached: null, state: null },
     { breached: [], state: "active" },
   ]);
   assert.deepEqual((await bed.client.budgets.get("money")).usage, { cents: 3 + 2 * 10 + 100 });

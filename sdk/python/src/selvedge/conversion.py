@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections.abc
 import dataclasses
 import enum
+import json
 import sys
 import types
 import typing
@@ -218,10 +219,25 @@ def _tuple(parts: list[Converter | None]) -> Converter:
     return convert_tuple
 
 
+def _key(convert: Converter) -> Converter:
+    """Converts the name of a field: the keys of JSON are strings, also those of numbers."""
+
+    def convert_key(name: str) -> Any:
+        try:
+            return convert(name)
+        except REFUSALS as error:
+            try:
+                parsed = json.loads(name)
+            except ValueError:
+                raise error from None
+            return convert(parsed)
+
+    return convert_key
+
+
 def _mapping(arguments: tuple[Any, ...]) -> Converter:
     keys, values = [converter(part) for part in arguments] if arguments else (None, None)
-    if arguments and arguments[0] is int:
-        keys = int  # the keys of JSON are strings
+    keys = _key(keys) if keys else None
 
     def convert_mapping(value: Any) -> Any:
         if not isinstance(value, dict):

@@ -7,6 +7,7 @@ Needs the extra `selvedge-sdk[otel]`. Nothing is recorded before the program set
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from opentelemetry import trace
@@ -54,9 +55,7 @@ class _Spans(Middleware):
             try:
                 value = await call_next()
             except BaseException as error:
-                _end(
-                    span, "cancelled" if ctx.cancelled and not isinstance(error, Suspended) else _outcome(error), error
-                )
+                _end(span, _outcome(ctx, error), error)
                 raise
             span.set_attribute("selvedge.outcome", "completed")
             span.set_status(Status(StatusCode.OK))
@@ -88,7 +87,9 @@ def _attributes(ctx: Context[Any]) -> dict[str, str | int]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _outcome(error: BaseException) -> str:
+def _outcome(ctx: Context[Any], error: BaseException) -> str:
+    if isinstance(error, asyncio.CancelledError) and ctx._attempt.cancel_requested:
+        return "cancelled"
     for kind, outcome in (
         (Suspended, "suspended"),
         (Delay, "delayed"),

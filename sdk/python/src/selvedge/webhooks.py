@@ -34,11 +34,13 @@ def verify(secret: str, headers: Mapping[str, str], body: bytes, *, tolerance: S
     try:
         identity, sent, signatures = (found[f"webhook-{name}"] for name in ("id", "timestamp", "signature"))
         age = abs(time.time() - int(sent))
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, OverflowError) as error:
         raise InvalidSignature(f"the header {error} is missing or wrong") from error
     if age > milliseconds(tolerance) / 1000:
         raise InvalidSignature(f"the delivery was signed {age:.0f} s ago")
     key = base64.b64decode(secret.removeprefix("whsec_"))
+    if not key:
+        raise ValueError("the secret of the webhook is empty; give the one that the server showed")
     digest = hmac.new(key, f"{identity}.{sent}.".encode() + body, hashlib.sha256).digest()
     expected = "v1," + base64.b64encode(digest).decode()
     # There is a signature for each secret that is valid.

@@ -76,7 +76,8 @@ export class Transport {
 
   constructor(options: ClientOptions) {
     const urls = options.url ?? environment("SELVEDGE_SERVER") ?? DEFAULT_URL;
-    this.urls = urls.split(",").map((url) => url.trim().replace(/\/+$/, ""));
+    const given = urls.split(",").map((url) => url.trim().replace(/\/+$/, ""));
+    this.urls = given.filter((url) => url !== "");
     const key = options.key ?? environment("SELVEDGE_KEY");
     const namespace = options.namespace ?? environment("SELVEDGE_NAMESPACE");
     this.headers = {

@@ -128,7 +128,9 @@ export class Attempt {
   async reportUsage(fields: Record<string, unknown>): Promise<Accepted> {
     const used = this.tracker.reporting(() => this.#reporter.send(this.#text("usage", fields)));
     used.catch(() => undefined);
-    const result = await used;
+    const result = await used.catch((error: unknown) => {
+      throw this.#afterRefusal(error);
+    });
     if (result.state === "suspended" || result.state === "failed") {
       this.#isPaid = result.state === "suspended";
       // A step that begins now would spend more, and its record would be refused.

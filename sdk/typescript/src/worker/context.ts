@@ -61,8 +61,8 @@ export type SpawnOptions = NodeOptions & {
 
 /** The result of reported usage. */
 export interface UsageResult {
-  /** The dimensions whose hard limit is reached. Within a step: none, because they are not known yet. */
-  breached: string[];
+  /** The dimensions whose hard limit is reached. Null within a step, where they are not known yet. */
+  breached: string[] | null;
   /** The state of the execution after it. Null within a step, whose usage is counted with its record. */
   state: wire.Execution["state"] | null;
 }
@@ -219,7 +219,8 @@ export class Context<State = unknown> {
       const value = await this.#attempt.spending.during(spent, () => this.#attempt.runStep(this, name, run));
       json = encode(value, `the result of the step "${name}"`);
     } catch (error) {
-      await this.#reportSpent(spent);
+      // A refusal of the usage does not replace the error of the step.
+      await this.#reportSpent(spent).catch(() => undefined);
       throw error;
     }
     let recorded: Promise<unknown> | undefined;
@@ -413,8 +414,9 @@ export class Context<State = unknown> {
 
   /**
    * Counts spending by dimension: `ctx.usage("tokens-per-day", { tokens: 3120 })`. Within a step the usage is sent with the
-   * record of the step, so that it counts once for each time that the step runs. Outside of one it is sent at once, and
-   * every attempt that comes by counts again, unless `dedupKey` was used before.
+   * record of the step, so that it counts once for each time that the step runs. Usage that a branch reports outside of a
+   * step while a step of another branch runs may be sent with that step. Otherwise it is sent at once, and every attempt
+   * that comes by counts again, unless `dedupKey` was used before.
    */
   usage(
     budget: string,
@@ -422,7 +424,7 @@ export class Context<State = unknown> {
     options: { dedupKey?: string } = {},
   ): Promise<UsageResult> {
     const fields = { budget, usage, dedup_key: options.dedupKey ?? randomId() };
-    if (this.#attempt.spending.keep(fields)) return Promise.resolve({ breached: [], state: null });
+    if (this.#attempt.spending.keep(fields)) return Promise.resolve({ breached: null, state: null });
     const reported = this.#attempt.reportUsage(fields);
     return quiet(reported.then(({ breached = [], state }) => ({ breached, state })));
   }

@@ -3,10 +3,16 @@
 //
 // A step that runs alone needs no asynchronous storage, which would make every promise of the process slower on Node 20.
 
-type Storage = Pick<import("node:async_hooks").AsyncLocalStorage<object[]>, "run" | "getStore">;
+interface Spent {
+  /** An attempt that a report of another one has started inherits its storage, so the storage names its attempt. */
+  readonly owner: Spending;
+  readonly usage: object[];
+}
+
+type Storage = Pick<import("node:async_hooks").AsyncLocalStorage<Spent>, "run" | "getStore">;
 
 const storage: Storage | undefined = await import("node:async_hooks").then(
-  ({ AsyncLocalStorage }) => new AsyncLocalStorage<object[]>(),
+  ({ AsyncLocalStorage }) => new AsyncLocalStorage<Spent>(),
   () => undefined, // not on Node: usage beside a running step is sent with that step
 );
 
@@ -17,7 +23,7 @@ export class Spending {
 
   /** Runs a step. What it reports is added to `spent`. */
   async during<T>(spent: object[], step: () => T | Promise<T>): Promise<T> {
-    if (this.#alone && storage) return await storage.run(spent, step);
+    if (storage && (this.#alone || this.#stored)) return await storage.run({ owner: this, usage: spent }, step);
     this.#alone = spent;
     try {
       return await step();
@@ -26,9 +32,14 @@ export class Spending {
     }
   }
 
+  get #stored(): object[] | undefined {
+    const stored = storage?.getStore();
+    return stored?.owner === this ? stored.usage : undefined;
+  }
+
   /** Keeps usage for the record of the running step. Returns false outside of a step. */
   keep(usage: object): boolean {
-    const spent = storage?.getStore() ?? this.#alone;
+    const spent = this.#stored ?? this.#alone;
     return spent?.push(usage) !== undefined;
   }
 }

@@ -75,9 +75,9 @@ class Transport:
         deadline = clock.monotonic() + (self.settings.retry_for if retry_for is None else retry_for)
         attempt = 0
         while True:
-            # The other servers are tried at once.
-            delay = 0.0 if 0 < attempt < len(self._servers) else backoff(attempt)
+            delay = backoff(attempt)
             attempt += 1
+            is_next_tried_at_once = False
             server = self._servers.current
             try:
                 client = self._pool.get()
@@ -98,6 +98,8 @@ class Transport:
                 if is_certificate_error(error):
                     raise failure from error
                 failure.__cause__ = error
+                # The other servers are tried at once.
+                is_next_tried_at_once = attempt < len(self._servers)
             else:
                 refusal = read_problem(answer.status_code, answer.content)
                 if answer.status_code not in RETRIED:
@@ -105,6 +107,8 @@ class Transport:
                 failure = refusal
                 if refusal.retry_after_ms is not None:
                     delay = refusal.retry_after_ms / 1000
+            if is_next_tried_at_once:
+                continue
             if clock.monotonic() + delay > deadline:
                 raise failure
             time.sleep(delay)

@@ -201,19 +201,24 @@ class Context(Generic[S_co]):
                 token = usage_of_step.set(usage)
                 try:
                     result = await self._run_step(full_name, lambda: call(function, *arguments, **named))
+                    encoded = _encoded(full_name, result)
                 except (Exception, ControlFlow):
-                    if usage:
-                        await self._attempt.report(*usage)
+                    await self._report_spent(usage)
                     raise
                 finally:
                     usage_of_step.reset(token)
-                try:
-                    encoded = dumps(result)
-                except (TypeError, ValueError) as error:
-                    raise Permanent(f"the result of the step {full_name!r} is not JSON: {error}") from error
                 keep()
                 await self._record(full_name, "step", encoded, time.monotonic() - begun, usage)
                 return _read_back(full_name, convert, json.loads(encoded))
+
+    async def _report_spent(self, usage: list[bytes]) -> None:
+        """Reports the usage of a step that failed. A refusal does not replace the error of the step."""
+        if not usage:
+            return
+        try:
+            await self._attempt.report(*usage)
+        except Problem as refusal:
+            self._attempt.log.warning("%s: the usage of a failed step was refused: %s", self._attempt, refusal)
 
     async def _run_step(self, full_name: str, run: Next) -> Any:
         middleware = self._attempt.middleware
@@ -458,6 +463,13 @@ def _result_converter(function: Callable[..., Any]) -> Converter | None:
             _unconverted.add(name)
             log.warning("a step gets the result of %s as parsed JSON: %s", name, error)
         return None
+
+
+def _encoded(name: str, result: Any) -> bytes:
+    try:
+        return dumps(result)
+    except (TypeError, ValueError) as error:
+        raise Permanent(f"the result of the step {name!r} is not JSON: {error}") from error
 
 
 def _read_back(name: str, convert: Callable[[Any], Any] | None, value: Any) -> Any:

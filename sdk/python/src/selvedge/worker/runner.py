@@ -35,7 +35,7 @@ async def run(attempt: Attempt, task: Task[Any, Any]) -> None:
     except BaseException as error:
         if attempt.stopping:
             attempt.end_of_stop()
-        elif isinstance(error, Stopped):
+        elif isinstance(error, Stopped) or _is_paused(attempt, error):
             attempt.end(None)
         else:
             attempt.end(failure(attempt, error))
@@ -46,6 +46,11 @@ async def run(attempt: Attempt, task: Task[Any, Any]) -> None:
         attempt.end_of_stop()
     else:
         attempt.end(op)
+
+
+def _is_paused(attempt: Attempt, error: BaseException) -> bool:
+    """Reports whether a handler stopped because a budget has suspended the execution, which is no failure."""
+    return attempt.paused and not attempt.cancel_requested and isinstance(_alone(error), Cancelled)
 
 
 async def _run_handler(attempt: Attempt, task: Task[Any, Any]) -> Any:
